@@ -66,7 +66,7 @@ static void importer_up(struct conn *conn)
     am_conn_slots_release(&host->handshakes, &conn->slot);
     am_conn_slots_acquire(&host->importers, &conn->slot, sim.now);
     conn->importer =
-        am_registry_connect(&host->registry, &conn->link[1].peer, conn->link[1].token);
+        am_registry_connect(&host->registry, &conn->link[1].peer, &conn->link[1].session);
     sim_require(conn->importer != NULL, "no memory");
     worker.worker.size = 79;
     worker.worker.lease_ms = LEASE / AM_MILLISECOND;
@@ -98,7 +98,7 @@ static void importer_frame(struct conn *conn, const struct am_frame *frame)
         sim_send(conn, 1, &answer);
         break;
     case AM_FRAME_RELEASE:
-        am_registry_release(&host->registry, conn->importer, frame->release.number);
+        am_registry_release(conn->importer, frame->release.number);
         break;
     case AM_FRAME_RECONNECT:
         am_registry_reconnect(conn->importer, frame, &answer);
@@ -220,7 +220,7 @@ static void host_frame(struct conn *conn, const struct am_frame *frame)
             way_here(way);
         break;
     case AM_FRAME_RECONNECT:
-        sim_require(frame->back.is_known != 0, "memory was given back too early");
+        sim_require(frame->reconnect.is_known != 0, "memory was given back too early");
         way_here(way);
         break;
     case AM_FRAME_GRANT:
@@ -244,7 +244,7 @@ static void back_send(struct conn *conn)
 
     if (!conn->way->is_granted)
         return;
-    frame.back.n_grants = 1;
+    frame.reconnect.n_grants = 1;
     sim_send(conn, 0, &frame);
 }
 
@@ -429,7 +429,7 @@ void sim_node_let_go(struct node *node)
 
 /* ---- a run ---- */
 
-static void export_gone(void *arg, struct am_registry_export *export)
+static void export_freed(struct am_registry_export *export)
 {
 }
 
@@ -449,7 +449,7 @@ void sim_node_begin(struct node *node, uint32_t id)
     node->id = id;
     node->who.pid = (int32_t)id;
     memcpy(node->who.instance, &id, sizeof id);
-    am_registry_init(&node->registry, LEASE, export_gone, NULL);
+    am_registry_init(&node->registry, LEASE, export_freed);
     am_conn_slots_init(&node->handshakes, AM_HANDSHAKES_MAX);
     am_conn_slots_init(&node->importers, sim_options.limit);
     am_connections_init(&node->connections, sim_options.limit, IDLE,
@@ -542,7 +542,7 @@ void sim_end_check(void)
 
         if (node->is_dead)
             continue;
-        sim_require(RB_ROOT(&node->registry.exports)->n_grants == 0,
+        sim_require(RB_ROOT(&node->registry.exports)->n_refs == 0,
                     "memory was not given back");
         sim_require(node->registry.n_disconnected == 0 && node->importers.n == 0 &&
                         node->handshakes.n == 0,

@@ -45,6 +45,7 @@ needed_to_build() {
     want has_python_headers python3-dev "Python's headers, for the module acl"
     want "has_library ucx" libucx-dev "UCX, for memory of other machines"
     want "has_library libsodium" libsodium-dev "libsodium, for memory of other machines"
+    want "has_library libseccomp" libseccomp-dev "libseccomp, for memory of other machines"
 }
 
 needed_to_check() {
@@ -88,6 +89,7 @@ needed_for_debian() {
     need has_python_headers python3-dev "Python's headers"
     need "has_library ucx" libucx-dev "UCX, for memory of other machines"
     need "has_library libsodium" libsodium-dev "libsodium, for memory of other machines"
+    need "has_library libseccomp" libseccomp-dev "libseccomp, for memory of other machines"
 }
 
 # needed_for_aarch64 need|want

@@ -1,23 +1,27 @@
 /*
  * The rights of the fabric process.
  *
- * A peer can make UCX write anywhere in this process.  So the process gives up its rights
- * before it listens.  Landlock, where the kernel has it, leaves it the system's files to
- * read, of which UCX needs some (/proc/net/route for each connection): no file of a user,
- * and nothing to write.  The filter of system calls leaves it what sockets, memory and
- * waiting need: it starts no program, touches no other process, reaches no socket of this
- * machine's programs, opens nothing for writing and makes no memory executable.  Every other call fails with EPERM.
+ * UCX parses the messages of peers, so the process gives up its rights before a peer can
+ * connect.
+ *
+ * Landlock leaves it the system's files to read, some of which UCX needs (/proc/net/route
+ * for each connection): no file of a user, no memory of another process, and nothing to
+ * write.  On a kernel without Landlock, the process can read the files of its user.
+ *
+ * The filter of system calls leaves what sockets, memory and waiting need: the process
+ * starts no program, accesses no other process, reaches no Unix socket, opens nothing for
+ * writing and makes no memory executable.  It cannot seek, so it cannot read
+ * /proc/PID/mem, which has no memory at offset 0.  Every other call fails with EPERM.
  */
 #include "fabric/confine.h"
 
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
 #include <linux/landlock.h>
-#include <linux/seccomp.h>
+#include <seccomp.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -27,135 +31,68 @@
 #include <ucp/api/ucp.h>
 #include <unistd.h>
 
-#if defined(__x86_64__)
-#define ARCHITECTURE AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#define ARCHITECTURE AUDIT_ARCH_AARCH64
-#else
-#error "the fabric process is made for x86_64 and aarch64"
-#endif
+/* ---- system calls ---- */
 
-#define LOAD(field_) \
-    BPF_STMT(BPF_LD | BPF_W | BPF_ABS, (unsigned)offsetof(struct seccomp_data, field_))
-#define ANSWER(what_) BPF_STMT(BPF_RET | BPF_K, (what_))
-#define ALLOW(name_) \
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name_, 0, 1), ANSWER(SECCOMP_RET_ALLOW)
-/* With this first argument. */
-#define ALLOW_FOR(name_, value_) \
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name_, 0, 4), LOAD(args[0]), \
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (value_), 0, 1), ANSWER(SECCOMP_RET_ALLOW), \
-        ANSWER(SECCOMP_RET_ERRNO | EPERM)
-#define ALLOW_FOR_THREE(name_, a_, b_, c_) \
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name_, 0, 6), LOAD(args[0]), \
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (a_), 3, 0), \
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (b_), 2, 0), \
-        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, (c_), 1, 0), \
-        ANSWER(SECCOMP_RET_ERRNO | EPERM), ANSWER(SECCOMP_RET_ALLOW)
-/* Where none of the bits is in the third argument. */
-#define ALLOW_BUT(name_, bits_) \
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_##name_, 0, 4), LOAD(args[2]), \
-        BPF_JUMP(BPF_JMP | BPF_JSET | BPF_K, (bits_), 0, 1), \
-        ANSWER(SECCOMP_RET_ERRNO | EPERM), ANSWER(SECCOMP_RET_ALLOW)
+#define CALL(name_) SCMP_SYS(name_)
 
-#define OWN_ID 6 /* the instruction that has the process's id */
+/* libseccomp ignores calls that the architecture does not have. */
+static const int allowed[] = {
+    /* Messages and waiting.  pwrite64 and ftruncate are for the records. */
+    CALL(read), CALL(write), CALL(readv), CALL(writev), CALL(recvfrom), CALL(recvmsg),
+    CALL(sendto), CALL(sendmsg), CALL(futex), CALL(epoll_wait), CALL(epoll_pwait),
+    CALL(epoll_ctl), CALL(epoll_create1), CALL(poll), CALL(ppoll), CALL(close),
+    CALL(fcntl), CALL(dup), CALL(fstat), CALL(newfstatat), CALL(ioctl), CALL(eventfd2),
+    CALL(timerfd_create), CALL(timerfd_settime), CALL(pwrite64), CALL(ftruncate),
+    /* Connections. */
+    CALL(connect), CALL(bind), CALL(listen), CALL(accept), CALL(accept4), CALL(shutdown),
+    CALL(getsockname), CALL(getpeername), CALL(getsockopt), CALL(setsockopt),
+    /* Memory, time, and the process itself. */
+    CALL(munmap), CALL(mremap), CALL(madvise), CALL(brk), CALL(clock_gettime),
+    CALL(clock_nanosleep), CALL(nanosleep), CALL(gettimeofday), CALL(sched_yield),
+    CALL(sched_getaffinity), CALL(getpid), CALL(gettid), CALL(getrandom), CALL(uname),
+    CALL(rt_sigaction), CALL(rt_sigprocmask), CALL(rt_sigreturn), CALL(sigaltstack),
+    CALL(restart_syscall), CALL(rseq), CALL(set_robust_list), CALL(exit),
+    CALL(exit_group)};
 
-static struct sock_filter filter[] = {
-    LOAD(arch),
-    BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ARCHITECTURE, 1, 0),
-    ANSWER(SECCOMP_RET_KILL_PROCESS),
-    LOAD(nr),
-    /* Signals to this process alone: abort() sends one. */
-    ALLOW_FOR(tgkill, 0 /* OWN_ID */),
-    /* Calls that a thread makes about itself when it begins. */
-    ALLOW_FOR(prlimit64, 0),
-    ALLOW(sched_getaffinity),
-    /* Messages and waiting. */
-    ALLOW(read),
-    ALLOW(write),
-    ALLOW(readv),
-    ALLOW(writev),
-    ALLOW(recvfrom),
-    ALLOW(recvmsg),
-    ALLOW(sendto),
-    ALLOW(sendmsg),
-    ALLOW(futex),
-    ALLOW(epoll_pwait),
-    ALLOW(epoll_ctl),
-    ALLOW(epoll_create1),
-    ALLOW(ppoll),
-#if defined(__x86_64__)
-    ALLOW(epoll_wait),
-    ALLOW(poll),
-#endif
-    ALLOW(close),
-    ALLOW(fcntl),
-    ALLOW(dup),
-    ALLOW(fstat),
-    ALLOW(newfstatat),
-    ALLOW(ioctl),
-    ALLOW(eventfd2),
-    ALLOW(timerfd_create),
-    ALLOW(timerfd_settime),
-    ALLOW(lseek),
-    ALLOW(pwrite64), /* the records, as the next one; nothing else is open for writing */
-    ALLOW(ftruncate),
-    ALLOW_BUT(openat, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC),
-    /*
-     * Connections.  Landlock does not cover sockets in the file system, behind which are
-     * programs with rights.  Newer UCX asks the kernel for its routes by netlink.
-     */
-    ALLOW_FOR_THREE(socket, AF_INET, AF_INET6, AF_NETLINK),
-    ALLOW(connect),
-    ALLOW(bind),
-    ALLOW(listen),
-    ALLOW(accept),
-    ALLOW(accept4),
-    ALLOW(shutdown),
-    ALLOW(getsockname),
-    ALLOW(getpeername),
-    ALLOW(getsockopt),
-    ALLOW(setsockopt),
-    /* Memory. */
-    ALLOW_BUT(mmap, PROT_EXEC),
-    ALLOW_BUT(mprotect, PROT_EXEC),
-    ALLOW(munmap),
-    ALLOW(mremap),
-    ALLOW(madvise),
-    ALLOW(brk),
-    /* Time, and the end. */
-    ALLOW(clock_gettime),
-    ALLOW(clock_nanosleep),
-    ALLOW(nanosleep),
-    ALLOW(gettimeofday),
-    ALLOW(sched_yield),
-    ALLOW(getpid),
-    ALLOW(gettid),
-    ALLOW(getrandom),
-    ALLOW(uname),
-    ALLOW(rt_sigaction),
-    ALLOW(rt_sigprocmask),
-    ALLOW(rt_sigreturn),
-    ALLOW(sigaltstack),
-    ALLOW(restart_syscall),
-#if defined(SYS_rseq)
-    ALLOW(rseq), /* a thread of UCX may have just begun */
-#endif
-    ALLOW(set_robust_list),
-    ALLOW(exit),
-    ALLOW(exit_group),
-    ANSWER(SECCOMP_RET_ERRNO | EPERM),
+/* Calls that are allowed if an argument, masked, has a value. */
+static const struct {
+    int call;
+    struct scmp_arg_cmp if_;
+} conditional[] = {
+    /* Landlock does not cover Unix sockets.  Newer UCX reads routes by netlink. */
+    {CALL(socket), SCMP_A0_32(SCMP_CMP_EQ, AF_INET)},
+    {CALL(socket), SCMP_A0_32(SCMP_CMP_EQ, AF_INET6)},
+    {CALL(socket), SCMP_A0_32(SCMP_CMP_EQ, AF_NETLINK)},
+    {CALL(openat),
+     SCMP_A2_32(SCMP_CMP_MASKED_EQ, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC, 0)},
+    {CALL(mmap), SCMP_A2_32(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)},
+    {CALL(mprotect), SCMP_A2_32(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)},
+    {CALL(prlimit64), SCMP_A0_32(SCMP_CMP_EQ, 0)},
 };
 
 int am_confine_calls(void)
 {
-    struct sock_fprog program = {sizeof filter / sizeof filter[0], filter};
+    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ERRNO(EPERM));
+    /* abort() sends a signal to this process. */
+    int rc = filter == NULL
+                 ? -ENOMEM
+                 : seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(tgkill), 1,
+                                    SCMP_A0_32(SCMP_CMP_EQ, (unsigned)getpid()));
 
-    filter[OWN_ID].k = (unsigned)getpid();
-    if (prctl(PR_SET_DUMPABLE, 0) != 0 || prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) != 0)
-        return -1;
-    /* For the threads of UCX too. */
-    return (int)syscall(SYS_seccomp, SECCOMP_SET_MODE_FILTER, SECCOMP_FILTER_FLAG_TSYNC,
-                        &program);
+    for (size_t i = 0; rc == 0 && i < sizeof allowed / sizeof allowed[0]; i++)
+        rc = seccomp_rule_add(filter, SCMP_ACT_ALLOW, allowed[i], 0);
+    for (size_t i = 0; rc == 0 && i < sizeof conditional / sizeof conditional[0]; i++)
+        rc = seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, conditional[i].call, 1,
+                                    &conditional[i].if_);
+    if (rc == 0) /* for the threads of UCX too */
+        rc = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
+    if (rc == 0 && prctl(PR_SET_DUMPABLE, 0) != 0)
+        rc = -errno;
+    if (rc == 0) /* sets no_new_privs, too */
+        rc = seccomp_load(filter);
+    seccomp_release(filter);
+    errno = -rc;
+    return rc == 0 ? 0 : -1;
 }
 
 /* ---- files ---- */
@@ -191,20 +128,22 @@ static void ucx_allow(int rules)
     folder_allow(rules, path);
 }
 
-void am_confine_files(void)
+bool am_confine_files(void)
 {
     static const char *const folders[] = {"/proc", "/sys",   "/usr",
                                           "/lib",  "/lib64", "/etc"};
     struct landlock_ruleset_attr all = {.handled_access_fs = ALL_V1};
     int rules =
         (int)syscall(SYS_landlock_create_ruleset, &all, sizeof all.handled_access_fs, 0);
+    bool is_confined;
 
     if (rules < 0)
-        return; /* Linux before 5.13, or without it */
+        return false; /* Linux before 5.13, or without it */
     for (size_t i = 0; i < sizeof folders / sizeof folders[0]; i++)
         folder_allow(rules, folders[i]);
     ucx_allow(rules);
-    if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
-        syscall(SYS_landlock_restrict_self, rules, 0);
+    is_confined = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+                  syscall(SYS_landlock_restrict_self, rules, 0) == 0;
     close(rules);
+    return is_confined;
 }

@@ -13,7 +13,7 @@
 #include "fabric/port.h"
 
 #define AM_FRAME_MAGIC "aclmemL"
-#define AM_FRAME_VERSION 3
+#define AM_FRAME_VERSION 4
 #define AM_FRAME_SIZE 1024
 #define AM_FRAME_MAC 32
 #define AM_FRAME_NONCE 32
@@ -62,7 +62,6 @@ enum am_frame_kind {
 };
 
 #define AM_FRAME_WORKER_MAX 896
-#define AM_FRAME_RKEY_MAX 512
 /* The ticket's number of memory that no program has, with no secret: for fabric ping. */
 #define AM_FRAME_SCRATCH 0
 #define AM_FRAME_SCRATCH_SIZE (UINT64_C(1) << 20)
@@ -91,13 +90,9 @@ struct am_frame {
             uint64_t id;
             int32_t status; /* 0 or an aclError */
             uint32_t n_bytes;
-            uint64_t number; /* of the grant, for RELEASE */
+            uint64_t number; /* of the grant, for RELEASE and messages */
             uint64_t size;
-            uint64_t address; /* in the exporting fabric process */
-            uint32_t n_rkey;
-            uint32_t zero;
             uint8_t bytes[AM_PORT_DESC];
-            uint8_t rkey[AM_FRAME_RKEY_MAX];
         } grant;
         struct {
             uint64_t number;
@@ -109,7 +104,7 @@ struct am_frame {
             uint32_t n_grants; /* that the importer has */
             uint32_t is_known; /* the answer: they are all there */
             uint8_t source[4]; /* as that of `import` */
-        } back;
+        } reconnect;
         uint8_t all[AM_FRAME_SIZE - 16 - AM_FRAME_MAC];
     };
     uint8_t mac[AM_FRAME_MAC];

@@ -65,15 +65,18 @@ static void frame_code(const uint8_t *key, const struct am_frame *frame,
               ret_code);
 }
 
+/* The direction of a key, and its use. */
 enum session_label {
-    SESSION_IMPORTER, /* the key of its frames, */
-    SESSION_EXPORTER, /* and of the other direction's */
+    SESSION_IMPORTER, /* frames */
+    SESSION_EXPORTER,
     SESSION_TOKEN,
+    SESSION_IMPORTER_DATA, /* messages */
+    SESSION_EXPORTER_DATA,
 };
 
-/* A code of both sides' random numbers. */
-static void session_code(const struct am_link *link, enum session_label which,
-                         uint8_t *ret_code)
+/* Derived from the random numbers of both sides. */
+static void session_key(const struct am_link *link, enum session_label which,
+                        uint8_t *ret_key)
 {
     const uint8_t label = (uint8_t)which;
     const struct part parts[] = {
@@ -82,17 +85,22 @@ static void session_code(const struct am_link *link, enum session_label which,
         {link->proof.nonce, sizeof link->proof.nonce},
     };
 
-    code_make(link->keys->session, sizeof link->keys->session, parts, 3, ret_code);
+    code_make(link->keys->session, sizeof link->keys->session, parts, 3, ret_key);
 }
 
 static void session_begin(struct am_link *link, uint64_t now)
 {
+    struct am_session *session = &link->session;
     uint8_t token[AM_FRAME_MAC];
 
-    session_code(link, SESSION_IMPORTER, link->is_server ? link->in_key : link->out_key);
-    session_code(link, SESSION_EXPORTER, link->is_server ? link->out_key : link->in_key);
-    session_code(link, SESSION_TOKEN, token);
-    memcpy(link->token, token, sizeof link->token);
+    session_key(link, SESSION_IMPORTER, link->is_server ? link->in_key : link->out_key);
+    session_key(link, SESSION_EXPORTER, link->is_server ? link->out_key : link->in_key);
+    session_key(link, SESSION_IMPORTER_DATA,
+                link->is_server ? session->in_key : session->out_key);
+    session_key(link, SESSION_EXPORTER_DATA,
+                link->is_server ? session->out_key : session->in_key);
+    session_key(link, SESSION_TOKEN, token);
+    memcpy(session->token, token, sizeof session->token);
     link->state = AM_LINK_UP;
     link->heard = now;
     link->sent = now;
@@ -191,7 +199,7 @@ void am_link_destroy(struct am_link *link)
     link->queue_at = link->queue_end = link->queue_size = 0;
     sodium_memzero(link->out_key, sizeof link->out_key);
     sodium_memzero(link->in_key, sizeof link->in_key);
-    sodium_memzero(link->token, sizeof link->token);
+    sodium_memzero(&link->session, sizeof link->session);
 }
 
 void am_link_close(struct am_link *link)

@@ -87,8 +87,8 @@ struct am_link {
     uint8_t nonce[AM_FRAME_NONCE];
     uint8_t out_key[32];
     uint8_t in_key[32];
-    uint8_t token[AM_TOKEN_SIZE]; /* AM_LINK_UP */
-    uint64_t n_out;               /* frames sent */
+    struct am_session session; /* AM_LINK_UP: the beginning of the session of messages */
+    uint64_t n_out;            /* frames sent */
     uint64_t n_in;
     uint64_t n_used;      /* set by the owner, and told in beats */
     uint64_t n_peer_used; /* as the peer told it last */

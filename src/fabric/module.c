@@ -1,12 +1,13 @@
-/* The door of libaclmem_fabric.so. */
+/* The functions that libaclmem_fabric.so exports. */
 #include "fabric/module.h"
 
 #include "fabric/helper.h"
 #include "fabric/ping.h"
 
-__attribute__((visibility("default"))) void aclmem_fabric_serve(int socket)
+__attribute__((visibility("default"))) void
+aclmem_fabric_serve(int socket, const struct am_listen *listening)
 {
-    am_helper_run(socket);
+    am_helper_run(socket, listening);
 }
 
 __attribute__((visibility("default"))) int

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 /* "10.0.0.1:4711" into its parts: false when it is no such text. */
@@ -122,7 +123,7 @@ int am_net_listen(struct am_net_place *place, bool is_exact, char *why)
         /* So that connections of a process that has ended do not keep its port for a minute. */
         if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
             bind(fd, (struct sockaddr *)&place->address, sizeof place->address) == 0 &&
-            listen(fd, 1024) == 0 &&
+            syscall(SYS_listen, fd, 1024) == 0 && /* listen() would attach a filter */
             getsockname(fd, (struct sockaddr *)&place->address, &size) == 0)
             return fd;
         error = errno;
@@ -192,21 +193,6 @@ static int socket_next(int fd)
     return -1;
 }
 
-uint16_t am_net_listening(void)
-{
-    for (int fd = socket_next(2); fd >= 0; fd = socket_next(fd)) {
-        struct sockaddr_in own = {0};
-        socklen_t own_size = sizeof own;
-        int listens = 0;
-        socklen_t size = sizeof listens;
-
-        if (getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &size) == 0 &&
-            listens != 0 && getsockname(fd, (struct sockaddr *)&own, &own_size) == 0)
-            return ntohs(own.sin_port);
-    }
-    return 0;
-}
-
 /* The next socket above this one that is connected to the address; -1: there is none. */
 static int socket_next_to(int fd, const struct sockaddr_in *to)
 {
@@ -219,14 +205,6 @@ static int socket_next_to(int fd, const struct sockaddr_in *to)
             break;
     }
     return fd;
-}
-
-void am_net_doom(const struct sockaddr_in *to)
-{
-    const struct linger now = {.l_onoff = 1, .l_linger = 0};
-
-    for (int fd = socket_next_to(2, to); fd >= 0; fd = socket_next_to(fd, to))
-        setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
 }
 
 void am_net_shut(const struct sockaddr_in *to)

@@ -37,11 +37,6 @@ bool am_net_has_free(const struct am_net_place *place, uint16_t first, int n_wan
  */
 int am_net_connect(const struct sockaddr_in *from, const struct sockaddr_in *to);
 
-/* The port of this process's first listening socket; 0: there is none. */
-uint16_t am_net_listening(void);
-
-/* This process's connections to that address: when they are closed, no byte follows. */
-void am_net_doom(const struct sockaddr_in *to);
 /* Ends this process's connections to that address, and leaves their descriptors open. */
 void am_net_shut(const struct sockaddr_in *to);
 

@@ -42,7 +42,7 @@ void am_peer_settle(struct am_peer *peer)
     if (peer->is_ending)
         return;
     peer->is_ending = true;
-    TAILQ_INSERT_TAIL(&peer->helper->ending, peer, ending);
+    TAILQ_INSERT_TAIL(&am_helper.ending, peer, ending);
 }
 
 void am_peer_fail(struct am_peer *peer, const char *why)
@@ -55,7 +55,7 @@ void am_peer_fail(struct am_peer *peer, const char *why)
     peer->action = AM_PEER_FAIL;
     snprintf(peer->why, sizeof peer->why, "%s", why);
     if (!peer->is_server)
-        RB_REMOVE(am_peer_tree, &peer->helper->places, peer);
+        RB_REMOVE(am_peer_tree, &am_helper.exporters, peer);
     am_peer_settle(peer);
 }
 
@@ -83,8 +83,7 @@ static bool may_be_crowded(struct am_peer *peer)
 {
     return !peer->is_server && peer->action == AM_PEER_KEEP &&
            peer->link.end == AM_LINK_REFUSED && ++peer->n_refusals < REFUSALS &&
-           !am_connection_is_late(&peer->connection, am_helper_now(),
-                                  peer->helper->timeout_ns);
+           !am_connection_is_late(&peer->connection, am_clock(), am_helper.timeout_ns);
 }
 
 /* The link is dead. */
@@ -106,12 +105,11 @@ static void link_ended(struct am_peer *peer)
 
 static void unreachable(struct am_peer *peer, int error)
 {
-    struct am_helper *helper = peer->helper;
     char text[192];
 
     /* A network that comes back in time is no failure for memory that was imported. */
     if (peer->n_grants > 0 && error != ECONNREFUSED &&
-        !am_connection_is_late(&peer->connection, am_helper_now(), helper->timeout_ns)) {
+        !am_connection_is_late(&peer->connection, am_clock(), am_helper.timeout_ns)) {
         peer->action = AM_PEER_RETRY;
         am_peer_settle(peer);
         return;
@@ -121,42 +119,41 @@ static void unreachable(struct am_peer *peer, int error)
     am_peer_fail(peer, text);
 }
 
-static enum am_admission admission(const struct am_helper *helper)
+static enum am_admission admission(void)
 {
-    return am_conn_slots_admission(&helper->handshakes, &helper->importers,
-                                   am_helper_now());
+    return am_conn_slots_admission(&am_helper.handshakes, &am_helper.importers,
+                                   am_clock());
 }
 
-static void listener_pause(struct am_helper *helper)
+static void listener_pause(void)
 {
-    am_helper_watch(helper, &helper->listener, 0, false);
-    helper->is_listening = false;
+    am_helper_watch(&am_helper.listener, 0, false);
+    am_helper.is_listening = false;
 }
 
-void am_peer_listen(struct am_helper *helper)
+void am_peer_listen(void)
 {
-    if (!helper->is_up || helper->is_shut || helper->is_listening ||
-        admission(helper) == AM_ADMISSION_PAUSED)
+    if (!am_helper.is_up || am_helper.is_replaying || am_helper.is_listening ||
+        admission() == AM_ADMISSION_PAUSED)
         return;
-    am_helper_watch(helper, &helper->listener, EPOLLIN, false);
-    helper->is_listening = true;
+    am_helper_watch(&am_helper.listener, EPOLLIN, false);
+    am_helper.is_listening = true;
 }
 
 static void connection_close(struct am_peer *peer)
 {
-    struct am_helper *helper = peer->helper;
 
     if (peer->watch.fd < 0)
         return;
     if (peer->is_admitted)
-        am_gate_leave(&helper->gate, peer->from);
+        am_filter_remove(&am_helper.export_filter, peer->ip);
     if (peer->has_source)
-        am_gate_leave(&helper->gate, peer->source);
+        am_filter_remove(&am_helper.export_filter, peer->source);
     peer->is_admitted = peer->has_source = false;
     if (peer->is_unproved)
-        am_conn_slots_release(&helper->handshakes, &peer->slot);
+        am_conn_slots_release(&am_helper.handshakes, &peer->slot);
     else
-        am_conn_slots_release(&helper->importers, &peer->slot);
+        am_conn_slots_release(&am_helper.importers, &peer->slot);
     peer->is_unproved = false;
     close(peer->watch.fd);
     peer->watch.fd = -1;
@@ -164,23 +161,22 @@ static void connection_close(struct am_peer *peer)
     am_link_destroy(&peer->link);
     free(peer->worker);
     peer->worker = NULL;
-    peer->is_connecting = peer->is_waiting = false;
-    am_peer_listen(helper);
+    peer->is_connecting = peer->is_blocked = false;
+    am_peer_listen();
 }
 
 static void peer_end(struct am_peer *peer)
 {
-    struct am_helper *helper = peer->helper;
 
     connection_close(peer);
     peer->is_dead = true;
     if (peer->is_server) {
         if (peer->importer != NULL)
-            am_registry_remove(&helper->registry, peer->importer);
+            am_registry_remove(&am_helper.registry, peer->importer);
         peer->importer = NULL;
         return;
     }
-    am_connection_fail(&helper->connections, &peer->connection);
+    am_connection_fail(&am_helper.connections, &peer->connection);
     am_peer_data_close(peer); /* its moves end by this */
     am_peer_refuse_all(peer);
 }
@@ -188,18 +184,17 @@ static void peer_end(struct am_peer *peer)
 /* The connection is closed, and memory that was imported over it stays. */
 static void peer_disconnect(struct am_peer *peer)
 {
-    struct am_helper *helper = peer->helper;
-    uint64_t now = am_helper_now();
+    uint64_t now = am_clock();
 
     peer->action = AM_PEER_KEEP;
     if (peer->is_server) {
-        am_registry_disconnect(&helper->registry, peer->importer, now);
+        am_registry_disconnect(&am_helper.registry, peer->importer, now);
         peer->importer = NULL;
         peer_end(peer);
         return;
     }
     connection_close(peer);
-    am_connection_closed(&helper->connections, &peer->connection, now);
+    am_connection_closed(&am_helper.connections, &peer->connection, now);
     if (peer->n_imports > 0)
         return;
     am_peer_fail(peer, "it is not used");
@@ -213,13 +208,11 @@ static void peer_retry(struct am_peer *peer)
 
     peer->action = AM_PEER_KEEP;
     connection_close(peer);
-    am_connection_retry(&peer->helper->connections, &peer->connection,
-                        am_helper_now() + wait);
+    am_connection_retry(&am_helper.connections, &peer->connection, am_clock() + wait);
 }
 
 static void peer_settle(struct am_peer *peer)
 {
-    struct am_helper *helper = peer->helper;
 
     if (peer->action == AM_PEER_DISCONNECT && !peer->is_dead)
         peer_disconnect(peer);
@@ -230,24 +223,24 @@ static void peer_settle(struct am_peer *peer)
     if (!peer->is_dead || peer->n_imports > 0)
         return;
     if (peer->is_ending)
-        TAILQ_REMOVE(&helper->ending, peer, ending);
-    TAILQ_REMOVE(&helper->peers, peer, next);
+        TAILQ_REMOVE(&am_helper.ending, peer, ending);
+    TAILQ_REMOVE(&am_helper.peers, peer, next);
     free(peer);
 }
 
-void am_peer_sweep(struct am_helper *helper)
+void am_peer_sweep(void)
 {
     struct am_peer *peer;
 
     do {
-        while ((peer = TAILQ_FIRST(&helper->ending)) != NULL) {
-            TAILQ_REMOVE(&helper->ending, peer, ending);
+        while ((peer = TAILQ_FIRST(&am_helper.ending)) != NULL) {
+            TAILQ_REMOVE(&am_helper.ending, peer, ending);
             peer->is_ending = false;
             peer_settle(peer);
         }
-        if (helper->is_up)
-            am_connections_step(&helper->connections, am_helper_now());
-    } while (!TAILQ_EMPTY(&helper->ending));
+        if (am_helper.is_up)
+            am_connections_step(&am_helper.connections, am_clock());
+    } while (!TAILQ_EMPTY(&am_helper.ending));
 }
 
 /* ---- bytes ---- */
@@ -256,13 +249,13 @@ static void peer_write(struct am_peer *peer)
 {
     const uint8_t *bytes;
     size_t size;
-    bool is_waiting = false;
+    bool is_blocked = false;
 
     while (!peer->is_connecting && (size = am_link_output(&peer->link, &bytes)) > 0) {
         ssize_t n = send(peer->watch.fd, bytes, size, MSG_NOSIGNAL);
 
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-            is_waiting = true;
+            is_blocked = true;
             break;
         }
         if (n < 0) {
@@ -272,23 +265,22 @@ static void peer_write(struct am_peer *peer)
         }
         am_link_took(&peer->link, (size_t)n);
     }
-    if (is_waiting == peer->is_waiting)
+    if (is_blocked == peer->is_blocked)
         return;
-    peer->is_waiting = is_waiting;
-    am_helper_watch(peer->helper, &peer->watch, EPOLLIN | (is_waiting ? EPOLLOUT : 0),
-                    false);
+    peer->is_blocked = is_blocked;
+    am_helper_watch(&peer->watch, EPOLLIN | (is_blocked ? EPOLLOUT : 0), false);
 }
 
 void am_peer_send(struct am_peer *peer, struct am_frame *frame)
 {
-    am_link_send(&peer->link, frame, am_helper_now());
+    am_link_send(&peer->link, frame, am_clock());
     peer_write(peer);
 }
 
 /* The least used importers are asked to close their connections. */
-static void importers_limit(struct am_helper *helper)
+static void importers_limit(void)
 {
-    struct am_conn_slots *importers = &helper->importers;
+    struct am_conn_slots *importers = &am_helper.importers;
     struct am_frame frame = {.kind = AM_FRAME_CLOSE};
     struct am_conn_slot *slot;
 
@@ -303,28 +295,28 @@ static void importers_limit(struct am_helper *helper)
 /* The handshake with an importer is over. */
 static void importer_up(struct am_peer *peer)
 {
-    struct am_helper *helper = peer->helper;
-    struct am_ucx *ucx = &helper->ucx;
+    struct am_ucx *ucx = &am_helper.ucx;
     struct am_frame frame = {.kind = AM_FRAME_WORKER};
 
-    am_conn_slots_release(&helper->handshakes, &peer->slot);
-    am_conn_slots_acquire(&helper->importers, &peer->slot, am_helper_now());
+    am_conn_slots_release(&am_helper.handshakes, &peer->slot);
+    am_conn_slots_acquire(&am_helper.importers, &peer->slot, am_clock());
     peer->is_unproved = false;
-    am_peer_listen(helper);
-    peer->importer = am_registry_connect(&helper->registry, &peer->who, peer->link.token);
+    am_peer_listen();
+    peer->importer =
+        am_registry_connect(&am_helper.registry, &peer->who, &peer->link.session);
     if (peer->importer == NULL) {
         am_peer_fail(peer, "the fabric process has no memory for an importer");
         return;
     }
-    peer->is_admitted = am_gate_admit(&helper->gate, peer->from);
+    peer->is_admitted = am_filter_admit(&am_helper.export_filter, peer->ip);
     peer->importer->owner = peer;
     memcpy(peer->importer->address, peer->address, sizeof peer->importer->address);
-    frame.worker.lease_ms = (uint32_t)(helper->registry.lease_ns / AM_MILLISECOND);
-    frame.worker.port = helper->ucx_port;
+    frame.worker.lease_ms = (uint32_t)(am_helper.registry.lease_ns / AM_MILLISECOND);
+    frame.worker.port = am_helper.ucx_port;
     frame.worker.size = (uint32_t)ucx->address_size;
     memcpy(frame.worker.address, ucx->address, ucx->address_size);
     am_peer_send(peer, &frame);
-    importers_limit(helper);
+    importers_limit();
 }
 
 /* The handshake is over.  Frames may have come with its last message. */
@@ -365,7 +357,7 @@ static void peer_read(struct am_peer *peer)
         if (n <= 0)
             am_link_close(&peer->link);
         else
-            am_link_input(&peer->link, bytes, (size_t)n, am_helper_now());
+            am_link_input(&peer->link, bytes, (size_t)n, am_clock());
         if (peer->link.state == AM_LINK_DEAD) {
             link_ended(peer);
             return;
@@ -389,7 +381,7 @@ static void peer_connected(struct am_peer *peer)
         return;
     }
     peer->is_connecting = false;
-    am_helper_watch(peer->helper, &peer->watch, EPOLLIN, false);
+    am_helper_watch(&peer->watch, EPOLLIN, false);
 }
 
 static void peer_ready(struct am_watch *watch, uint32_t events)
@@ -404,7 +396,8 @@ static void peer_ready(struct am_watch *watch, uint32_t events)
     }
     if (events & EPOLLOUT) {
         peer_write(peer);
-        am_peer_more(peer);
+        if (peer->is_releasing)
+            am_peer_releases_send(peer);
     }
     if (events & (EPOLLIN | EPOLLERR | EPOLLHUP))
         peer_read(peer);
@@ -412,8 +405,7 @@ static void peer_ready(struct am_watch *watch, uint32_t events)
 
 /* ---- new peers and connections ---- */
 
-static struct am_peer *peer_make(struct am_helper *helper, bool is_server,
-                                 const struct sockaddr_in *address)
+static struct am_peer *peer_make(bool is_server, const struct sockaddr_in *address)
 {
     struct am_peer *peer = calloc(1, sizeof *peer);
     char number[INET_ADDRSTRLEN] = "";
@@ -421,30 +413,28 @@ static struct am_peer *peer_make(struct am_helper *helper, bool is_server,
     if (peer == NULL)
         return NULL;
     peer->watch = (struct am_watch){-1, peer_ready};
-    peer->helper = helper;
     peer->is_server = is_server;
-    peer->from = address->sin_addr;
+    peer->ip = address->sin_addr;
     inet_ntop(AF_INET, &address->sin_addr, number, sizeof number);
     snprintf(peer->address, sizeof peer->address, "%s:%u", number,
              ntohs(address->sin_port));
     LIST_INIT(&peer->imports);
     LIST_INIT(&peer->released);
-    LIST_INIT(&peer->fresh);
-    TAILQ_INIT(&peer->held);
-    TAILQ_INSERT_TAIL(&helper->peers, peer, next);
+    LIST_INIT(&peer->unacked);
+    TAILQ_INIT(&peer->queued);
+    TAILQ_INSERT_TAIL(&am_helper.peers, peer, next);
     return peer;
 }
 
 /* The peer has a socket: its handshake begins. */
 static void connection_begin(struct am_peer *peer, int fd)
 {
-    struct am_helper *helper = peer->helper;
     struct am_link_spec spec = {
-        .keys = &helper->keys,
+        .keys = &am_helper.keys,
         .is_server = peer->is_server,
-        .who = helper->who,
-        .timeout_ns = helper->timeout_ns,
-        .now = am_helper_now(),
+        .who = am_helper.who,
+        .timeout_ns = am_helper.timeout_ns,
+        .now = am_clock(),
         .frame = frame_take,
         .arg = peer,
     };
@@ -454,58 +444,57 @@ static void connection_begin(struct am_peer *peer, int fd)
     peer->watch.fd = fd;
     peer->is_up = false;
     peer->is_connecting = !peer->is_server;
-    am_net_tune(fd, helper->timeout_ns);
-    am_helper_watch(helper, &peer->watch, peer->is_server ? EPOLLIN : EPOLLOUT, true);
+    am_net_tune(fd, am_helper.timeout_ns);
+    am_helper_watch(&peer->watch, peer->is_server ? EPOLLIN : EPOLLOUT, true);
 }
 
-static void handshake_evict(struct am_helper *helper)
+static void handshake_evict(void)
 {
-    struct am_conn_slot *slot = am_conn_slots_lru(&helper->handshakes);
+    struct am_conn_slot *slot = am_conn_slots_lru(&am_helper.handshakes);
 
     if (slot == NULL)
         return;
-    am_conn_slots_drain(&helper->handshakes, slot);
+    am_conn_slots_drain(&am_helper.handshakes, slot);
     am_peer_fail((struct am_peer *)((char *)slot - offsetof(struct am_peer, slot)),
                  "too many connections are waiting for their handshake");
 }
 
-static void importer_begin(struct am_helper *helper, int fd,
-                           const struct sockaddr_in *address)
+static void importer_begin(int fd, const struct sockaddr_in *address)
 {
-    struct am_peer *peer = peer_make(helper, true, address);
+    struct am_peer *peer = peer_make(true, address);
 
     if (peer == NULL) {
         close(fd);
         return;
     }
     peer->is_unproved = true;
-    am_conn_slots_acquire(&helper->handshakes, &peer->slot, am_helper_now());
+    am_conn_slots_acquire(&am_helper.handshakes, &peer->slot, am_clock());
     connection_begin(peer, fd);
     peer_write(peer);
 }
 
-void am_peer_accept(struct am_helper *helper)
+void am_peer_accept(void)
 {
     for (int i = 0; i < AM_HANDSHAKES_MAX; i++) {
         struct sockaddr_in address = {0};
         socklen_t size = sizeof address;
-        enum am_admission verdict = admission(helper);
+        enum am_admission verdict = admission();
         int fd;
 
         if (verdict == AM_ADMISSION_PAUSED) {
-            listener_pause(helper);
+            listener_pause();
             return;
         }
-        fd = accept4(helper->listener.fd, (struct sockaddr *)&address, &size,
+        fd = accept4(am_helper.listener.fd, (struct sockaddr *)&address, &size,
                      SOCK_NONBLOCK | SOCK_CLOEXEC);
         /* The connection stays in the kernel's queue until the next tick. */
         if (fd < 0 && (errno == EMFILE || errno == ENFILE || errno == ENOMEM))
-            listener_pause(helper);
+            listener_pause();
         if (fd < 0)
             return;
         if (verdict == AM_ADMISSION_EVICT)
-            handshake_evict(helper);
-        importer_begin(helper, fd, &address);
+            handshake_evict();
+        importer_begin(fd, &address);
     }
 }
 
@@ -520,7 +509,7 @@ static void connection_open(struct am_connection *connection)
     int fd;
 
     memcpy(&address.sin_addr, peer->place.address, sizeof address.sin_addr);
-    fd = am_net_connect(&peer->helper->place.address, &address);
+    fd = am_net_connect(&am_helper.place.address, &address);
     if (fd < 0)
         unreachable(peer, -fd);
     else
@@ -538,35 +527,35 @@ static void connection_leave(struct am_connection *connection)
     am_peer_send(peer, &frame);
 }
 
-struct am_peer *am_peer_at(struct am_helper *helper, const struct am_port_place *place)
+struct am_peer *am_peer_at(const struct am_port_place *place)
 {
     struct am_peer key = {.place = *place};
-    struct am_peer *peer = RB_FIND(am_peer_tree, &helper->places, &key);
+    struct am_peer *peer = RB_FIND(am_peer_tree, &am_helper.exporters, &key);
     struct sockaddr_in address = {.sin_port = htons(place->port)};
 
     if (peer != NULL)
         return peer;
     memcpy(&address.sin_addr, place->address, sizeof address.sin_addr);
-    peer = peer_make(helper, false, &address);
+    peer = peer_make(false, &address);
     if (peer == NULL)
         return NULL;
     peer->place = *place;
-    RB_INSERT(am_peer_tree, &helper->places, peer);
-    am_connections_add(&helper->connections, &peer->connection);
+    RB_INSERT(am_peer_tree, &am_helper.exporters, peer);
+    am_connections_add(&am_helper.connections, &peer->connection);
     return peer;
 }
 
-void am_peer_start(struct am_helper *helper)
+void am_peer_start(void)
 {
     uint64_t seed;
 
     randombytes_buf(&seed, sizeof seed);
-    am_conn_slots_init(&helper->handshakes, AM_HANDSHAKES_MAX);
-    am_conn_slots_init(&helper->importers, helper->n_connections);
-    am_connections_init(&helper->connections, helper->n_connections, IDLE_NS, seed);
-    helper->connections.come = connection_open;
-    helper->connections.go = connection_leave;
-    helper->registry.lease_ns = LEASE * helper->timeout_ns;
+    am_conn_slots_init(&am_helper.handshakes, AM_HANDSHAKES_MAX);
+    am_conn_slots_init(&am_helper.importers, am_helper.n_connections);
+    am_connections_init(&am_helper.connections, am_helper.n_connections, IDLE_NS, seed);
+    am_helper.connections.come = connection_open;
+    am_helper.connections.go = connection_leave;
+    am_helper.registry.lease_ns = LEASE * am_helper.timeout_ns;
 }
 
 /* ---- time ---- */
@@ -586,34 +575,33 @@ static const char *late_reason(const struct am_peer *peer)
 
 static void peer_tick(struct am_peer *peer, uint64_t now)
 {
-    struct am_helper *helper = peer->helper;
 
     if (peer->watch.fd >= 0)
         am_link_tick(&peer->link, now);
     if (peer->watch.fd >= 0 && peer->link.state == AM_LINK_DEAD)
         link_ended(peer);
-    else if (peer->n_moves > 0 && now - peer->moved >= helper->timeout_ns)
+    else if (peer->n_moves > 0 && now - peer->moved_last >= am_helper.timeout_ns)
         am_peer_fail(peer, "no byte was moved for ACLMEM_FABRIC_TIMEOUT");
     else if (!peer->is_server &&
-             am_connection_is_late(&peer->connection, now, helper->timeout_ns))
+             am_connection_is_late(&peer->connection, now, am_helper.timeout_ns))
         am_peer_fail(peer, late_reason(peer));
     else if (peer->watch.fd >= 0)
         peer_write(peer);
     am_peer_ask(peer);
     if (peer->importer != NULL && peer->link.n_peer_used != peer->n_seen) {
         peer->n_seen = peer->link.n_peer_used;
-        am_conn_slots_touch(&helper->importers, &peer->slot, now);
+        am_conn_slots_touch(&am_helper.importers, &peer->slot, now);
     }
 }
 
-void am_peer_tick(struct am_helper *helper, uint64_t now)
+void am_peer_tick(uint64_t now)
 {
     struct am_peer *peer;
 
-    TAILQ_FOREACH (peer, &helper->peers, next) {
+    TAILQ_FOREACH (peer, &am_helper.peers, next) {
         if (!peer->is_dead && peer->action == AM_PEER_KEEP)
             peer_tick(peer, now);
     }
-    am_registry_expire(&helper->registry, now);
-    am_peer_listen(helper);
+    am_registry_expire(&am_helper.registry, now);
+    am_peer_listen();
 }

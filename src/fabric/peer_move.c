@@ -1,4 +1,4 @@
-/* See helper.h: moves. */
+/* See helper.h: puts, gets, and the messages of importers. */
 #include <linux/futex.h>
 #include <stdatomic.h>
 #include <stddef.h>
@@ -8,11 +8,12 @@
 
 #include "acl/acl_base.h"
 #include "acl/error_codes/rt_error_codes.h"
+#include "base/clock.h"
 #include "fabric/helper.h"
 
 struct am_peer_move {
     struct am_ucx_move ucx;
-    TAILQ_ENTRY(am_peer_move) next; /* while it is held */
+    TAILQ_ENTRY(am_peer_move) next; /* of peer->queued */
     struct am_peer_import *import;
     bool is_put;
     bool has_more; /* as am_port_message.move */
@@ -20,31 +21,31 @@ struct am_peer_move {
     uint32_t slot;
     uint64_t offset;
     uint64_t size;
-    struct am_put_head heads[AM_PORT_SLOT_SIZE / AM_PUT_MAX + 1];
+    struct am_message heads[AM_PORT_SLOT_SIZE / AM_MESSAGE_MAX + 1];
 };
 
 void am_peer_work_begin(struct am_peer *peer)
 {
-    uint64_t now = am_helper_now();
+    uint64_t now = am_clock();
 
-    am_connection_work_begin(&peer->helper->connections, &peer->connection, now);
+    am_connection_work_begin(&am_helper.connections, &peer->connection, now);
     peer->link.n_used++;
     if (peer->n_moves++ == 0)
-        peer->moved = now;
+        peer->moved_last = now;
 }
 
 void am_peer_work_end(struct am_peer *peer)
 {
-    uint64_t now = am_helper_now();
+    uint64_t now = am_clock();
 
-    am_connection_work_end(&peer->helper->connections, &peer->connection, now);
+    am_connection_work_end(&am_helper.connections, &peer->connection, now);
     peer->n_moves--;
-    peer->moved = now;
+    peer->moved_last = now;
 }
 
-static void doorbell_ring(struct am_helper *helper, const struct am_peer_move *move)
+static void doorbell_ring(const struct am_peer_move *move)
 {
-    struct am_port_doorbells *doorbells_ = (void *)(helper->area + AM_PORT_DOORBELLS_AT);
+    struct am_port_doorbells *doorbells = (void *)(am_helper.area + AM_PORT_DOORBELLS_AT);
     uint32_t channel = move->slot / AM_PORT_CHANNEL_SLOTS;
 
     /*
@@ -52,10 +53,10 @@ static void doorbell_ring(struct am_helper *helper, const struct am_peer_move *m
      * between its load of the count and its wait: if an old value is read here, the
      * wait finds another count.
      */
-    atomic_store(&doorbells_->done[move->slot], move->request);
-    atomic_fetch_add(&doorbells_->count[channel], 1);
-    if (!move->has_more || atomic_load(&doorbells_->is_last_awaited[channel]) == 0)
-        syscall(SYS_futex, &doorbells_->count[channel], FUTEX_WAKE, INT32_MAX, NULL, NULL,
+    atomic_store(&doorbells->done[move->slot], move->request);
+    atomic_fetch_add(&doorbells->count[channel], 1);
+    if (!move->has_more || atomic_load(&doorbells->is_last_awaited[channel]) == 0)
+        syscall(SYS_futex, &doorbells->count[channel], FUTEX_WAKE, INT32_MAX, NULL, NULL,
                 0);
 }
 
@@ -64,7 +65,7 @@ static void move_refuse(struct am_peer_move *move)
     struct am_peer *peer = move->import->peer;
     char name[192];
 
-    am_helper_refuse(peer->helper, move->request, ACL_ERROR_RT_IPC_ERROR, "%s: %s",
+    am_helper_refuse(move->request, ACL_ERROR_RT_IPC_ERROR, "%s: %s",
                      am_peer_name(peer, name, sizeof name), peer->why);
 }
 
@@ -73,40 +74,40 @@ static void move_free(struct am_peer_move *move)
     struct am_peer_import *import = move->import;
 
     free(move);
-    am_peer_import_leave(import);
+    am_peer_import_unref(import);
 }
 
 /* ---- puts ---- */
 
 /*
- * A put that has more behind it leaves bytes on their way when it has ended.  Until there is
- * word of them, the connection stays, and so does the memory at the exporter.
+ * A put with has_more completes before its bytes have arrived.  Until they are acknowledged,
+ * the connection is not closed and the memory is not released.
  */
 static void put_note(struct am_peer_import *import, uint64_t last)
 {
     struct am_peer *peer = import->peer;
 
-    import->put = last;
-    if (import->is_fresh)
+    import->last_put = last;
+    if (import->is_unacked)
         return;
-    import->is_fresh = true;
+    import->is_unacked = true;
     import->n_moves++;
-    LIST_INSERT_HEAD(&peer->fresh, import, fresh);
+    LIST_INSERT_HEAD(&peer->unacked, import, unacked);
     am_peer_work_begin(peer);
 }
 
-void am_peer_puts_over(struct am_peer *peer, uint64_t upto)
+void am_peer_puts_over(struct am_peer *peer, uint64_t number)
 {
     struct am_peer_import *import, *next;
 
-    for (import = LIST_FIRST(&peer->fresh); import != NULL; import = next) {
-        next = LIST_NEXT(import, fresh);
-        if (import->put > upto)
+    for (import = LIST_FIRST(&peer->unacked); import != NULL; import = next) {
+        next = LIST_NEXT(import, unacked);
+        if (import->last_put > number)
             continue;
-        LIST_REMOVE(import, fresh);
-        import->is_fresh = false;
+        LIST_REMOVE(import, unacked);
+        import->is_unacked = false;
         am_peer_work_end(peer);
-        am_peer_import_leave(import);
+        am_peer_import_unref(import);
     }
 }
 
@@ -119,45 +120,73 @@ static void ask_done(struct am_ucx_move *ucx)
     if (ucx->has_failed)
         am_peer_fail(peer, "its data connection broke; it may have ended");
     else
-        am_peer_puts_over(peer, ucx->last);
+        am_peer_puts_over(peer, ucx->number);
 }
 
 void am_peer_ask(struct am_peer *peer)
 {
-    struct am_peer_import *import = LIST_FIRST(&peer->fresh);
-    struct am_ucx_put put = {
-        .bytes = peer->helper->area, /* none of them */
-        .asks = true,
-        .heads = &peer->ask_head,
-    };
+    struct am_peer_import *import = LIST_FIRST(&peer->unacked);
+    struct am_ucx_range none = {.bytes = am_helper.area};
 
     if (import == NULL || peer->is_asking || peer->action != AM_PEER_KEEP)
         return;
     peer->is_asking = true;
     peer->ask_move.done = ask_done;
-    put.grant = import->grant;
-    am_ucx_put(&peer->helper->ucx, &peer->way, &put, &peer->ask_move);
+    none.grant = import->grant;
+    am_ucx_put(&am_helper.ucx, &peer->endpoint, &none, true, &peer->ask_head,
+               &peer->ask_move);
 }
 
-void am_peer_put_message(void *arg, const void *head, size_t head_size, const void *bytes,
-                         size_t size, ucp_ep_h back)
-{
-    struct am_helper *helper = arg;
-    struct am_importer *importer;
-    struct am_ack word;
+/* ---- messages of importers ---- */
 
-    switch (am_registry_put(&helper->registry, head, head_size, bytes, size, &importer,
-                            &word)) {
+static void data_sent(void *arg)
+{
+    am_registry_unref(arg);
+}
+
+/* Replies to a GET.  Each message has a reference to the memory until it is sent. */
+static void data_send(struct am_importer *importer, const struct am_message *get,
+                      struct am_registry_export *export, ucp_ep_h to)
+{
+    size_t n = am_message_count(get->size);
+
+    export->n_refs += n - 1;
+    for (size_t i = 0; i < n; i++) {
+        size_t at = am_message_at(get->size, i);
+        struct am_message head = {
+            .kind = AM_MESSAGE_DATA,
+            .reference = get->number,
+            .offset = at,
+            .size = (uint32_t)(am_message_at(get->size, i + 1) - at),
+        };
+
+        am_message_seal(&importer->session, &head);
+        am_ucx_reply(to, &head, export->address + get->offset + at, data_sent, export);
+    }
+}
+
+void am_peer_receive(void *arg, const void *head, size_t head_size, const void *bytes,
+                     size_t size, ucp_ep_h from)
+{
+    struct am_registry_export *export;
+    struct am_importer *importer;
+    struct am_message get, ack;
+
+    switch (am_registry_receive(&am_helper.registry, head, head_size, bytes, size,
+                                &importer, &get, &export)) {
+    case AM_REGISTRY_INVALID: /* or of a connection that was closed */
+        return;
     case AM_REGISTRY_FORBIDDEN:
-        am_peer_fail(importer->owner, "it wrote to memory that it does not have");
+        am_peer_fail(importer->owner, "it accessed memory that it does not have");
+        return;
+    case AM_REGISTRY_DATA_DUE:
+        data_send(importer, &get, export, from);
         break;
-    case AM_REGISTRY_ACK_DUE:
-        am_ucx_ack(back, &word);
-        break;
-    case AM_REGISTRY_UNKNOWN: /* or of a connection that is gone */
-    case AM_REGISTRY_WRITTEN:
+    case AM_REGISTRY_DONE:
         break;
     }
+    if (am_registry_ack(importer, &ack))
+        am_ucx_reply(from, &ack, NULL, NULL, NULL);
 }
 
 /* ---- moves ---- */
@@ -171,10 +200,10 @@ static void move_done(struct am_ucx_move *ucx)
         am_peer_fail(peer, "its data connection broke; it may have ended");
         move_refuse(move);
     } else {
-        doorbell_ring(peer->helper, move);
+        doorbell_ring(move);
     }
     if (!ucx->has_failed && move->is_put && !move->has_more)
-        am_peer_puts_over(peer, ucx->last);
+        am_peer_puts_over(peer, ucx->number);
     am_peer_work_end(peer);
     move_free(move);
 }
@@ -184,56 +213,53 @@ static void move_begin(struct am_peer_move *move)
 {
     struct am_peer_import *import = move->import;
     struct am_peer *peer = import->peer;
-    struct am_ucx *ucx = &peer->helper->ucx;
-    uint8_t *local = peer->helper->area + move->slot * AM_PORT_SLOT_SIZE;
-    struct am_ucx_put put = {
+    struct am_ucx *ucx = &am_helper.ucx;
+    struct am_ucx_range range = {
         .grant = import->grant,
         .offset = move->offset,
-        .bytes = local,
+        .bytes = am_helper.area + move->slot * AM_PORT_SLOT_SIZE,
         .size = move->size,
-        .asks = !move->has_more,
-        .heads = move->heads,
     };
 
     am_peer_work_begin(peer);
-    if (peer->action != AM_PEER_KEEP || !am_peer_import_reach(import)) {
+    if (peer->action != AM_PEER_KEEP || !am_peer_reach(peer)) {
         move->ucx.has_failed = true;
         move_done(&move->ucx);
         return;
     }
     if (move->has_more)
-        put_note(import, peer->way.n_messages + am_put_count(move->size));
+        put_note(import, peer->endpoint.session.n_sent + am_message_count(move->size));
     if (move->is_put)
-        am_ucx_put(ucx, &peer->way, &put, &move->ucx);
+        am_ucx_put(ucx, &peer->endpoint, &range, !move->has_more, move->heads,
+                   &move->ucx);
     else
-        am_ucx_get(ucx, &peer->way, import->rkey, import->address + move->offset, local,
-                   move->size, &move->ucx);
+        am_ucx_get(ucx, &peer->endpoint, &range, move->heads, &move->ucx);
 }
 
-void am_peer_held_begin(struct am_peer *peer)
+void am_peer_queued_begin(struct am_peer *peer)
 {
     struct am_peer_move *move;
 
-    while ((move = TAILQ_FIRST(&peer->held)) != NULL) {
-        TAILQ_REMOVE(&peer->held, move, next);
+    while ((move = TAILQ_FIRST(&peer->queued)) != NULL) {
+        TAILQ_REMOVE(&peer->queued, move, next);
         move_begin(move);
     }
 }
 
-void am_peer_held_refuse(struct am_peer *peer)
+void am_peer_queued_refuse(struct am_peer *peer)
 {
     struct am_peer_move *move;
 
-    while ((move = TAILQ_FIRST(&peer->held)) != NULL) {
-        TAILQ_REMOVE(&peer->held, move, next);
+    while ((move = TAILQ_FIRST(&peer->queued)) != NULL) {
+        TAILQ_REMOVE(&peer->queued, move, next);
         move_refuse(move);
         move_free(move);
     }
 }
 
-void am_peer_move(struct am_helper *helper, const struct am_port_message *message)
+void am_peer_move(const struct am_port_message *message)
 {
-    struct am_peer_import *import = am_peer_import_find(helper, message->move.number);
+    struct am_peer_import *import = am_peer_import_find(message->move.number);
     uint64_t offset = message->move.offset;
     uint64_t size = message->move.size;
     struct am_peer *peer = import != NULL ? import->peer : NULL;
@@ -242,13 +268,13 @@ void am_peer_move(struct am_helper *helper, const struct am_port_message *messag
     if (import == NULL || !import->is_granted || import->is_released ||
         size > import->size || offset > import->size - size || size > AM_PORT_SLOT_SIZE ||
         message->move.slot >= AM_PORT_SLOTS) {
-        am_helper_refuse(helper, message->id, ACL_ERROR_RT_PARAM_INVALID,
+        am_helper_refuse(message->id, ACL_ERROR_RT_PARAM_INVALID,
                          "the fabric process has no such memory");
         return;
     }
     move = malloc(sizeof *move);
     if (move == NULL) {
-        am_helper_refuse(helper, message->id, ACL_ERROR_BAD_ALLOC,
+        am_helper_refuse(message->id, ACL_ERROR_BAD_ALLOC,
                          "the fabric process has no memory for a copy");
         return;
     }
@@ -269,8 +295,8 @@ void am_peer_move(struct am_helper *helper, const struct am_port_message *messag
     } else if (am_connection_is_open(&peer->connection)) {
         move_begin(move);
     } else {
-        TAILQ_INSERT_TAIL(&peer->held, move, next);
-        am_connection_request(&helper->connections, &peer->connection, am_helper_now());
+        TAILQ_INSERT_TAIL(&peer->queued, move, next);
+        am_connection_request(&am_helper.connections, &peer->connection, am_clock());
         am_peer_ask(peer); /* if the connection is about to go, it waits for that */
     }
 }

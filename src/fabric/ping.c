@@ -41,7 +41,7 @@ static void frame_take(void *arg, const struct am_frame *frame)
         ping->n_echoes++;
     else if (frame->kind == AM_FRAME_WORKER && frame->worker.size <= AM_FRAME_WORKER_MAX)
         ping->worker = *frame;
-    else if (frame->kind == AM_FRAME_GRANT && frame->grant.n_rkey <= AM_FRAME_RKEY_MAX)
+    else if (frame->kind == AM_FRAME_GRANT)
         ping->grant = *frame;
 }
 
@@ -211,7 +211,7 @@ static int rate(struct ping *ping, const char *where, struct am_rate *ret_rate)
         .device = place.device,
         .worker = &ping->worker,
         .grant = &ping->grant,
-        .token = ping->link.token,
+        .session = &ping->link.session,
         .timeout_ns = ping->timeout_ns,
         .keep = keep,
         .arg = ping,

@@ -17,7 +17,7 @@
 
 #include "base/clock.h"
 
-#define AM_PORT_VERSION 5
+#define AM_PORT_VERSION 6
 #define AM_PORT_SLOT_SIZE (UINT64_C(512) << 10)
 /* A copy uses the slots of one channel, and its doorbell. */
 #define AM_PORT_CHANNELS 8
@@ -104,9 +104,9 @@ struct am_port_message {
             /* Of a process before, which handles name; the family is 0 without one. */
             struct am_port_place place;
         } begin;
-        struct { /* the answer to KEY; its text says where UCX listens */
+        struct { /* the reply to KEY; its text says where UCX listens */
             struct am_port_place place;
-            uint32_t is_open; /* to every address */
+            uint32_t is_exposed; /* more than on a current kernel */
         } up;
         struct am_port_export export_;
         struct {

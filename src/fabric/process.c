@@ -20,6 +20,7 @@
 
 #include "acl/acl_base.h"
 #include "acl/error_codes/rt_error_codes.h"
+#include "fabric/listen.h"
 #include "fabric/port.h"
 
 #define SOCKET 3
@@ -43,7 +44,8 @@ static int refuse(const char *why)
         return 1;
     reply.id = message.id;
     snprintf(reply.text, sizeof reply.text,
-             "libaclmem_fabric.so cannot be loaded; install libucx0 and libsodium23: %s",
+             "libaclmem_fabric.so cannot be loaded; install libucx0, libsodium23 and "
+             "libseccomp2: %s",
              why);
     send(SOCKET, &reply, sizeof reply, MSG_NOSIGNAL);
     return 1;
@@ -84,7 +86,8 @@ static int ping(char **argv)
         run = (int (*)(const char *, const char *, unsigned))dlsym(module,
                                                                    "aclmem_fabric_ping");
     if (run == NULL) {
-        fprintf(stderr, "aclmem fabric ping: install libucx0 and libsodium23: %s\n",
+        fprintf(stderr,
+                "aclmem fabric ping: install libucx0, libsodium23 and libseccomp2: %s\n",
                 dlerror());
         return 1;
     }
@@ -95,7 +98,7 @@ static int ping(char **argv)
 
 int main(int argc, char **argv)
 {
-    void (*serve)(int socket);
+    void (*serve)(int socket, const struct am_listen *listening);
     void *module;
     pid_t child;
 
@@ -115,9 +118,9 @@ int main(int argc, char **argv)
     module = module_load(argv[1]);
     if (module == NULL)
         return refuse(dlerror());
-    serve = (void (*)(int))dlsym(module, "aclmem_fabric_serve");
+    serve = (void (*)(int, const struct am_listen *))dlsym(module, "aclmem_fabric_serve");
     if (serve == NULL)
         return refuse(dlerror());
-    serve(SOCKET);
+    serve(SOCKET, &am_listen);
     return 0;
 }

@@ -8,21 +8,19 @@
 
 #include "base/clock.h"
 
-#define PIECES 4 /* under way at a time */
+#define PIECES 4 /* in progress at a time */
 #define PIECE_SIZE ((uint64_t)1 << 18)
 #define MOVES_MAX 256 /* of one direction */
 #define TIME_MAX (AM_SECOND / 2)
-#define LOOK_MS 10
+#define POLL_MS 10
 
 struct run {
     struct am_ucx ucx;
-    struct am_ucx_way way;
-    ucp_rkey_h rkey;
+    struct am_ucx_endpoint endpoint;
     uint64_t grant;
-    uint64_t address;
     uint8_t *bytes;
     struct am_ucx_move moves[PIECES];
-    struct am_put_head heads[PIECES][PIECE_SIZE / AM_PUT_MAX + 1];
+    struct am_message heads[PIECES][PIECE_SIZE / AM_MESSAGE_MAX + 1];
     bool is_busy[PIECES];
     bool has_failed;
     unsigned n_done;
@@ -44,23 +42,19 @@ static void broken(void *arg)
 
 static void move_begin(unsigned i, bool is_put)
 {
-    uint8_t *local = run.bytes + i * PIECE_SIZE;
-    struct am_ucx_put put = {
+    struct am_ucx_range range = {
         .grant = run.grant,
         .offset = i * PIECE_SIZE,
-        .bytes = local,
+        .bytes = run.bytes + i * PIECE_SIZE,
         .size = PIECE_SIZE,
-        .asks = true,
-        .heads = run.heads[i],
     };
 
     run.is_busy[i] = true;
     run.moves[i].done = move_done;
     if (is_put)
-        am_ucx_put(&run.ucx, &run.way, &put, &run.moves[i]);
+        am_ucx_put(&run.ucx, &run.endpoint, &range, true, run.heads[i], &run.moves[i]);
     else
-        am_ucx_get(&run.ucx, &run.way, run.rkey, run.address + put.offset, local,
-                   PIECE_SIZE, &run.moves[i]);
+        am_ucx_get(&run.ucx, &run.endpoint, &range, run.heads[i], &run.moves[i]);
 }
 
 static void progress(void)
@@ -73,7 +67,7 @@ static void progress(void)
     run.ucx.is_idle = run.ucx.is_out_idle = false;
     /* A move that ended makes room for the next one, so there is no reason to sleep. */
     if (am_ucx_progress(&run.ucx) && run.n_done == before)
-        poll(p, 2, LOOK_MS);
+        poll(p, 2, POLL_MS);
 }
 
 /* At most n moves of one direction, for a while: how many bytes a second; 0: it failed. */
@@ -100,23 +94,6 @@ static double direction_run(const struct am_rate_spec *spec, bool is_put, unsign
     return (double)n_begun * (double)PIECE_SIZE * 1e9 / (double)(am_clock() - begun);
 }
 
-static int way_open(const struct am_rate_spec *spec, char *why)
-{
-    if (am_ucx_open(&run.ucx, spec->device, why) != 0 ||
-        am_ucx_open_out(&run.ucx, why) != 0)
-        return -1;
-    if (am_ucx_connect(&run.ucx, &run.way, spec->worker->worker.address, spec->token,
-                       broken, NULL, why) != 0)
-        return -1;
-    if (ucp_ep_rkey_unpack(run.way.ep, spec->grant->grant.rkey, &run.rkey) != UCS_OK) {
-        snprintf(why, AM_UCX_WHY, "UCX does not understand the key of its memory");
-        return -1;
-    }
-    run.address = spec->grant->grant.address;
-    run.grant = spec->grant->grant.number;
-    return 0;
-}
-
 int am_rate_measure(const struct am_rate_spec *spec, struct am_rate *ret_rate, char *why)
 {
     run.bytes = calloc(PIECES, PIECE_SIZE);
@@ -124,7 +101,11 @@ int am_rate_measure(const struct am_rate_spec *spec, struct am_rate *ret_rate, c
         snprintf(why, AM_UCX_WHY, "there is no memory to measure with");
         return -1;
     }
-    if (way_open(spec, why) != 0)
+    run.grant = spec->grant->grant.number;
+    if (am_ucx_open(&run.ucx, spec->device, why) != 0 ||
+        am_ucx_open_out(&run.ucx, why) != 0 ||
+        am_ucx_connect(&run.ucx, &run.endpoint, spec->worker->worker.address,
+                       spec->session, broken, NULL, why) != 0)
         return -1;
     snprintf(why, AM_UCX_WHY, "its data port cannot be reached, or it ended");
     if (direction_run(spec, false, 1) == 0) /* UCX connects */

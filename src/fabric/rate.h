@@ -14,9 +14,10 @@ struct am_rate_spec {
     const char *device;            /* the interface that reaches the process */
     const struct am_frame *worker; /* the frames that the process sent */
     const struct am_frame *grant;
-    const uint8_t *token; /* of the connection */
+    const struct am_session *session; /* of the connection */
     uint64_t timeout_ns;
-    bool (*keep)(void *arg); /* called while bytes move; false: the connection is gone */
+    bool (*keep)(
+        void *arg); /* called while bytes move; false: the connection has ended */
     void *arg;
 };
 

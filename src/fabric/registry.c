@@ -27,7 +27,7 @@ static int instance_compare(const struct am_importer *a, const struct am_importe
 
 static int token_compare(const struct am_importer *a, const struct am_importer *b)
 {
-    return memcmp(a->token, b->token, sizeof a->token);
+    return memcmp(a->session.token, b->session.token, sizeof a->session.token);
 }
 
 RB_GENERATE_INTERNAL(am_registry_exports, am_registry_export, node, export_compare,
@@ -40,10 +40,9 @@ RB_GENERATE_INTERNAL(am_registry_tokens, am_importer, node, token_compare,
                      __attribute__((unused)) static)
 
 void am_registry_init(struct am_registry *registry, uint64_t lease_ns,
-                      void (*gone)(void *arg, struct am_registry_export *export),
-                      void *arg)
+                      void (*freed)(struct am_registry_export *export))
 {
-    *registry = (struct am_registry){.lease_ns = lease_ns, .gone = gone, .arg = arg};
+    *registry = (struct am_registry){.lease_ns = lease_ns, .freed = freed};
     TAILQ_INIT(&registry->leases);
 }
 
@@ -65,18 +64,27 @@ static struct am_registry_export *export_find(struct am_registry *registry,
     return differs == 0 ? export : NULL;
 }
 
-static void export_settle(struct am_registry *registry, struct am_registry_export *export)
+static void export_free_unused(struct am_registry_export *export)
 {
-    if (!export->is_withdrawn || export->n_grants > 0)
+    struct am_registry *registry = export->registry;
+
+    if (!export->is_withdrawn || export->n_refs > 0)
         return;
     RB_REMOVE(am_registry_exports, &registry->exports, export);
-    registry->gone(registry->arg, export);
+    registry->freed(export);
     free(export->pids);
     free(export);
 }
 
+void am_registry_unref(struct am_registry_export *export)
+{
+    export->n_refs--;
+    export_free_unused(export);
+}
+
 bool am_registry_add(struct am_registry *registry, struct am_registry_export *export)
 {
+    export->registry = registry;
     return RB_INSERT(am_registry_exports, &registry->exports, export) == NULL;
 }
 
@@ -106,7 +114,7 @@ void am_registry_withdraw(struct am_registry *registry, uint64_t number)
     if (export == NULL)
         return;
     export->is_withdrawn = true;
-    export_settle(registry, export);
+    export_free_unused(export);
 }
 
 static bool export_admits(const struct am_registry_export *export, int32_t pid)
@@ -124,8 +132,7 @@ static bool export_admits(const struct am_registry_export *export, int32_t pid)
 
 /* ---- grants ---- */
 
-static void grant_end(struct am_registry *registry, struct am_importer *importer,
-                      struct am_registry_grant *grant)
+static void grant_end(struct am_importer *importer, struct am_registry_grant *grant)
 {
     struct am_registry_export *export = grant->export;
 
@@ -133,16 +140,15 @@ static void grant_end(struct am_registry *registry, struct am_importer *importer
     importer->n_grants--;
     importer->n_bytes -= export->size;
     free(grant);
-    export->n_grants--;
-    export_settle(registry, export);
+    am_registry_unref(export);
 }
 
-static void grants_end(struct am_registry *registry, struct am_importer *importer)
+static void grants_end(struct am_importer *importer)
 {
     struct am_registry_grant *grant;
 
     while ((grant = RB_MIN(am_registry_grants, &importer->grants)) != NULL)
-        grant_end(registry, importer, grant);
+        grant_end(importer, grant);
 }
 
 void am_registry_import(struct am_registry *registry, struct am_importer *importer,
@@ -152,7 +158,7 @@ void am_registry_import(struct am_registry *registry, struct am_importer *import
     struct am_registry_grant *grant;
 
     if (importer->is_reconnecting)
-        grants_end(registry, importer);
+        grants_end(importer);
     importer->is_reconnecting = false;
     export = export_find(registry, &import->import.ticket);
     memset(ret_grant, 0, sizeof *ret_grant);
@@ -166,7 +172,7 @@ void am_registry_import(struct am_registry *registry, struct am_importer *import
         ret_grant->grant.status = ACL_ERROR_BAD_ALLOC;
         return;
     }
-    export->n_grants++;
+    export->n_refs++;
     importer->n_grants++;
     importer->n_bytes += export->size;
     *grant = (struct am_registry_grant){.export = export, .number = ++importer->n_ever};
@@ -174,71 +180,93 @@ void am_registry_import(struct am_registry *registry, struct am_importer *import
     ret_grant->grant.status = ACL_SUCCESS;
     ret_grant->grant.number = grant->number;
     ret_grant->grant.size = export->size;
-    ret_grant->grant.address = export->address;
     ret_grant->grant.n_bytes = export->n_bytes;
-    ret_grant->grant.n_rkey = export->n_rkey;
     memcpy(ret_grant->grant.bytes, export->bytes, export->n_bytes);
-    memcpy(ret_grant->grant.rkey, export->rkey, export->n_rkey);
 }
 
-void am_registry_release(struct am_registry *registry, struct am_importer *importer,
-                         uint64_t number)
+void am_registry_release(struct am_importer *importer, uint64_t number)
 {
     struct am_registry_grant key = {.number = number};
     struct am_registry_grant *grant =
         RB_FIND(am_registry_grants, &importer->grants, &key);
 
     if (grant != NULL)
-        grant_end(registry, importer, grant);
+        grant_end(importer, grant);
 }
 
-/* ---- parcels ---- */
+/* ---- messages ---- */
 
-/* Where the bytes of a parcel belong; NULL: the importer may not write there. */
-static uint8_t *put_address(struct am_importer *importer,
-                            const struct am_put_head *parcel, size_t size)
+/* The export that the message accesses; NULL: the importer may not access that range. */
+static struct am_registry_export *message_export(struct am_importer *importer,
+                                                 const struct am_message *message)
 {
-    struct am_registry_grant key = {.number = parcel->grant};
+    struct am_registry_grant key = {.number = message->grant};
     struct am_registry_grant *grant =
         RB_FIND(am_registry_grants, &importer->grants, &key);
 
-    if (grant == NULL || importer->is_reconnecting || size > grant->export->size ||
-        parcel->offset > grant->export->size - size)
+    if (grant == NULL || importer->is_reconnecting ||
+        message->size > grant->export->size ||
+        message->offset > grant->export->size - message->size)
         return NULL;
-    return (uint8_t *)(uintptr_t)grant->export->address + parcel->offset;
+    return grant->export;
 }
 
-enum am_registry_result am_registry_put(struct am_registry *registry, const void *head,
-                                        size_t head_size, const void *bytes, size_t size,
-                                        struct am_importer **ret_guest,
-                                        struct am_ack *ret_ack)
+static struct am_importer *importer_find(struct am_registry *registry,
+                                         const struct am_message *message, size_t size)
 {
-    struct am_importer key, *importer = NULL;
-    struct am_put_head parcel;
-    uint8_t *to;
+    struct am_importer key, *importer;
 
-    if (head_size == sizeof parcel) {
-        memcpy(&parcel, head, sizeof parcel);
-        memcpy(key.token, parcel.token, sizeof key.token);
-        importer = RB_FIND(am_registry_tokens, &registry->connected, &key);
+    memcpy(key.session.token, message->token, sizeof message->token);
+    importer = RB_FIND(am_registry_tokens, &registry->connected, &key);
+    if (importer == NULL || !am_message_open(&importer->session, message, size))
+        return NULL;
+    return importer;
+}
+
+enum am_registry_result
+am_registry_receive(struct am_registry *registry, const void *head, size_t head_size,
+                    const void *bytes, size_t size, struct am_importer **ret_importer,
+                    struct am_message *ret_get, struct am_registry_export **ret_export)
+{
+    struct am_importer *importer = NULL;
+    struct am_registry_export *export;
+    struct am_message message;
+
+    if (head_size == sizeof message) {
+        memcpy(&message, head, sizeof message);
+        importer = importer_find(registry, &message, size);
     }
-    *ret_guest = importer;
+    *ret_importer = importer;
     if (importer == NULL)
-        return AM_REGISTRY_UNKNOWN;
-    to = put_address(importer, &parcel, size);
-    if (to == NULL)
+        return AM_REGISTRY_INVALID;
+    export = message_export(importer, &message);
+    if (export == NULL ||
+        (message.kind != AM_MESSAGE_PUT && message.kind != AM_MESSAGE_GET))
         return AM_REGISTRY_FORBIDDEN;
+    if (message.kind == AM_MESSAGE_GET) {
+        export->n_refs++;
+        *ret_export = export;
+        *ret_get = message;
+        return AM_REGISTRY_DATA_DUE;
+    }
     if (size > 0)
-        memcpy(to, bytes, size);
-    importer->n_messages++;
-    if (parcel.asks != 0 && parcel.number > importer->asked)
-        importer->asked = parcel.number;
-    if (importer->asked == 0 || importer->n_messages < importer->asked)
-        return AM_REGISTRY_WRITTEN;
-    importer->asked = 0;
-    memcpy(ret_ack->token, importer->token, sizeof ret_ack->token);
-    ret_ack->number = importer->n_messages;
-    return AM_REGISTRY_ACK_DUE;
+        memcpy(export->address + message.offset, bytes, size);
+    if (message.reference != 0 && message.number > importer->ack_at)
+        importer->ack_at = message.number;
+    return AM_REGISTRY_DONE;
+}
+
+bool am_registry_ack(struct am_importer *importer, struct am_message *ret_ack)
+{
+    if (importer->ack_at == 0 || importer->session.n_received < importer->ack_at)
+        return false;
+    importer->ack_at = 0;
+    *ret_ack = (struct am_message){
+        .kind = AM_MESSAGE_ACK,
+        .reference = importer->session.n_received,
+    };
+    am_message_seal(&importer->session, ret_ack);
+    return true;
 }
 
 /* ---- importers ---- */
@@ -261,7 +289,7 @@ static struct am_importer *disconnected_find(struct am_registry *registry,
 
 struct am_importer *am_registry_connect(struct am_registry *registry,
                                         const struct am_frame_who *who,
-                                        const uint8_t *token)
+                                        const struct am_session *session)
 {
     struct am_importer *importer = disconnected_find(registry, who);
 
@@ -274,22 +302,22 @@ struct am_importer *am_registry_connect(struct am_registry *registry,
             return NULL;
         importer->who = *who;
     }
-    memcpy(importer->token, token, sizeof importer->token);
-    importer->n_messages = importer->asked = 0;
+    importer->session = *session;
+    importer->ack_at = 0;
     RB_INSERT(am_registry_tokens, &registry->connected, importer);
     return importer;
 }
 
-static void importer_end(struct am_registry *registry, struct am_importer *importer)
+static void importer_end(struct am_importer *importer)
 {
-    grants_end(registry, importer);
+    grants_end(importer);
     free(importer);
 }
 
 void am_registry_remove(struct am_registry *registry, struct am_importer *importer)
 {
     RB_REMOVE(am_registry_tokens, &registry->connected, importer);
-    importer_end(registry, importer);
+    importer_end(importer);
 }
 
 void am_registry_disconnect(struct am_registry *registry, struct am_importer *importer,
@@ -305,7 +333,7 @@ void am_registry_disconnect(struct am_registry *registry, struct am_importer *im
     /* No honest process has two connections: the older one is not known to it any more. */
     if (other != NULL) {
         disconnected_remove(registry, other);
-        importer_end(registry, other);
+        importer_end(other);
     }
     importer->until = now + registry->lease_ns;
     RB_INSERT(am_registry_instances, &registry->disconnected, importer);
@@ -321,17 +349,17 @@ size_t am_registry_expire(struct am_registry *registry, uint64_t now)
     for (; (importer = TAILQ_FIRST(&registry->leases)) != NULL && importer->until <= now;
          n++) {
         disconnected_remove(registry, importer);
-        importer_end(registry, importer);
+        importer_end(importer);
     }
     return n;
 }
 
-void am_registry_reconnect(struct am_importer *importer, const struct am_frame *back,
-                           struct am_frame *ret_answer)
+void am_registry_reconnect(struct am_importer *importer, const struct am_frame *request,
+                           struct am_frame *ret_reply)
 {
     importer->is_reconnecting = false;
-    memset(ret_answer, 0, sizeof *ret_answer);
-    ret_answer->kind = AM_FRAME_RECONNECT;
-    ret_answer->back.n_grants = importer->n_grants;
-    ret_answer->back.is_known = importer->n_grants == back->back.n_grants;
+    memset(ret_reply, 0, sizeof *ret_reply);
+    ret_reply->kind = AM_FRAME_RECONNECT;
+    ret_reply->reconnect.n_grants = importer->n_grants;
+    ret_reply->reconnect.is_known = importer->n_grants == request->reconnect.n_grants;
 }

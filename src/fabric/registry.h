@@ -1,10 +1,9 @@
 /*
- * The exporter's records: which memory is exported, to which processes, and which of them
- * have it.
+ * The export registry: which memory is exported, to which processes, and which processes
+ * have imported it.
  *
- * Memory leaves the records when its export is withdrawn and the last importer has let go.
- * An importing process is a importer.  A importer may be away, without a connection; it keeps
- * what it was granted until the registry's lease has passed.
+ * Memory is removed when its export is withdrawn and the last importer has released it.  An
+ * importer may be disconnected; the registry keeps its grants until the lease has passed.
  * Plain data and decisions: no sockets, no UCX.
  */
 #ifndef AM_FABRIC_REGISTRY_H
@@ -19,21 +18,21 @@
 #include "fabric/frame.h"
 #include "fabric/message.h"
 
+struct am_registry;
+
 struct am_registry_export {
     RB_ENTRY(am_registry_export) node;
+    struct am_registry *registry;
     struct am_port_ticket ticket;
     bool is_open;
     bool is_withdrawn;
     int32_t *pids; /* the importers that are allowed; n_pids */
     size_t n_pids;
-    size_t n_grants;
+    size_t n_refs;    /* grants, and replies that are being sent */
+    uint8_t *address; /* of the memory, in this process */
     uint64_t size;
-    uint64_t address;
     uint32_t n_bytes;
-    uint32_t n_rkey;
     uint8_t bytes[AM_PORT_DESC];
-    uint8_t rkey[AM_FRAME_RKEY_MAX];
-    void *memory; /* the caller's */
 };
 
 RB_HEAD(am_registry_exports, am_registry_export);
@@ -48,21 +47,20 @@ RB_HEAD(am_registry_grants, am_registry_grant);
 
 /* One importing process. */
 struct am_importer {
-    /* By its instance while it is away, as the next two, and else by its pass. */
+    /* By its instance while it is disconnected, as the next two, else by its token. */
     RB_ENTRY(am_importer) node;
     TAILQ_ENTRY(am_importer) next;
     uint64_t until;
-    uint8_t token[AM_TOKEN_SIZE]; /* while it is here, as the next ones */
-    uint64_t n_messages;          /* that have arrived */
-    uint64_t asked;               /* word is due when there are as many; 0: not asked */
-    void *owner;                  /* the caller's */
+    struct am_session session; /* while it is connected, as the next ones */
+    uint64_t ack_at;           /* an ACK is due at this number; 0: none was requested */
+    void *owner;               /* the caller's */
     struct am_frame_who who;
-    bool is_reconnecting; /* it was away, and has not told yet what it has */
+    bool is_reconnecting; /* it has not yet reported how many grants it has */
     char address[48];     /* for the records */
     struct am_registry_grants grants;
     uint32_t n_grants;
     uint64_t n_bytes;
-    uint64_t n_ever;
+    uint64_t n_ever; /* grants */
 };
 
 RB_HEAD(am_registry_instances, am_importer);
@@ -71,69 +69,70 @@ RB_HEAD(am_registry_tokens, am_importer);
 struct am_registry {
     struct am_registry_exports exports;
     struct am_registry_tokens connected;
-    struct am_registry_instances disconnected;          /* by their instance */
+    struct am_registry_instances disconnected;
     TAILQ_HEAD(am_registry_leases, am_importer) leases; /* the same, the oldest first */
     size_t n_disconnected;
     uint64_t lease_ns;
-    /* The memory left the records; the caller frees what it holds of it. */
-    void (*gone)(void *arg, struct am_registry_export *export);
-    void *arg;
+    /* The memory is not used any more: the caller unmaps it. */
+    void (*freed)(struct am_registry_export *export);
 };
 
 void am_registry_init(struct am_registry *registry, uint64_t lease_ns,
-                      void (*gone)(void *arg, struct am_registry_export *export),
-                      void *arg);
+                      void (*freed)(struct am_registry_export *export));
 
-/* Takes over the export, which was allocated; false when the number is there already. */
+/* Owns the export, which was allocated; false if the number is in use. */
 bool am_registry_add(struct am_registry *registry, struct am_registry_export *export);
 /* 0, -ENOENT or -ENOMEM. */
 int am_registry_trust(struct am_registry *registry, const struct am_port_ticket *ticket,
                       const int32_t *pids, size_t n);
-/* Nothing is granted any more. */
+/* No further grants. */
 void am_registry_withdraw(struct am_registry *registry, uint64_t number);
+/* A reply that uses the memory was sent; see AM_REGISTRY_DATA_DUE. */
+void am_registry_unref(struct am_registry_export *export);
 
 /*
- * A process has connected, with a pass that no other one has: the importer that was away, or a
- * new one; NULL: no memory.  It is ended by am_registry_disconnect() or am_registry_remove().
+ * A process has connected, with a new session: the importer that was disconnected, or a new
+ * one; NULL: no memory.  Ended by am_registry_disconnect() or am_registry_remove().
  */
 struct am_importer *am_registry_connect(struct am_registry *registry,
                                         const struct am_frame_who *who,
-                                        const uint8_t *token);
-/* Its connection is closed, and it means to come back. */
+                                        const struct am_session *session);
+/* The connection is closed; the importer keeps its grants for the lease. */
 void am_registry_disconnect(struct am_registry *registry, struct am_importer *importer,
                             uint64_t now);
-/* The process is gone: everything that was granted to it is given back. */
+/* The process has ended: all its grants are released. */
 void am_registry_remove(struct am_registry *registry, struct am_importer *importer);
-/* Guests that were away for too long are taken for gone: how many. */
+/* Removes importers whose lease has passed; returns how many. */
 size_t am_registry_expire(struct am_registry *registry, uint64_t now);
 
 /*
- * The answer to an import by the importer.  A importer that comes back with memory tells so first.
- * One that imports before has none: its process was killed while it was away, and started
- * again, so everything that was granted before is given back.
+ * The reply to an import.  An importer that reconnects with grants reports them first
+ * (am_registry_reconnect()).  If it imports before that, its process was killed and started
+ * again, so the earlier grants are released.
  */
 void am_registry_import(struct am_registry *registry, struct am_importer *importer,
                         const struct am_frame *import, struct am_frame *ret_grant);
-void am_registry_release(struct am_registry *registry, struct am_importer *importer,
-                         uint64_t number);
+void am_registry_release(struct am_importer *importer, uint64_t number);
+/* The reply to an importer that has reconnected: whether all its grants still exist. */
+void am_registry_reconnect(struct am_importer *importer, const struct am_frame *request,
+                           struct am_frame *ret_reply);
 
 enum am_registry_result {
-    AM_REGISTRY_UNKNOWN,   /* no importer has this pass, or it is no parcel */
-    AM_REGISTRY_FORBIDDEN, /* the importer has no such memory, or it is not that large */
-    AM_REGISTRY_WRITTEN,
-    AM_REGISTRY_ACK_DUE, /* taken, and now word is due */
+    AM_REGISTRY_INVALID,   /* not a new message of a connected importer */
+    AM_REGISTRY_FORBIDDEN, /* the importer has no such memory, or not of that size */
+    AM_REGISTRY_DONE,
+    AM_REGISTRY_DATA_DUE, /* reply to ret_get; ret_export is referenced until then */
 };
 
 /*
- * A parcel has arrived: its bytes are written to the memory that it is for, if the importer
- * may do that.  The importer is NULL where the parcel is strange.
+ * A message has arrived.  The bytes of a PUT are written to the memory, if the importer has
+ * it.  The importer is NULL if the message is invalid.
  */
-enum am_registry_result am_registry_put(struct am_registry *registry, const void *head,
-                                        size_t head_size, const void *bytes, size_t size,
-                                        struct am_importer **ret_guest,
-                                        struct am_ack *ret_ack);
-/* The answer to a importer that came back: whether everything that it has is still there. */
-void am_registry_reconnect(struct am_importer *importer, const struct am_frame *back,
-                           struct am_frame *ret_answer);
+enum am_registry_result
+am_registry_receive(struct am_registry *registry, const void *head, size_t head_size,
+                    const void *bytes, size_t size, struct am_importer **ret_importer,
+                    struct am_message *ret_get, struct am_registry_export **ret_export);
+/* Whether an ACK is due; it is sealed. */
+bool am_registry_ack(struct am_importer *importer, struct am_message *ret_ack);
 
 #endif

@@ -5,17 +5,17 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum message_kind {
-    MESSAGE_PUT = 1, /* to the worker of exports */
-    MESSAGE_ACK,     /* to that of imports */
+enum am_id {
+    ID_REQUEST = 1, /* to the worker of exports */
+    ID_REPLY,       /* to the worker of imports */
 };
 
-static ucs_status_t put_receive(void *arg, const void *head, size_t head_size,
-                                void *bytes, size_t size,
-                                const ucp_am_recv_param_t *param);
-static ucs_status_t ack_receive(void *arg, const void *head, size_t head_size,
-                                void *bytes, size_t size,
-                                const ucp_am_recv_param_t *param);
+static ucs_status_t request_receive(void *arg, const void *head, size_t head_size,
+                                    void *bytes, size_t size,
+                                    const ucp_am_recv_param_t *param);
+static ucs_status_t reply_receive(void *arg, const void *head, size_t head_size,
+                                  void *bytes, size_t size,
+                                  const ucp_am_recv_param_t *param);
 
 static int fail(char *why, const char *what, ucs_status_t status)
 {
@@ -24,11 +24,11 @@ static int fail(char *why, const char *what, ucs_status_t status)
 }
 
 /*
- * Segments of 64 KB and 132 KB double what TCP carries, against UCX's 8 KB; a parcel and
- * its head, or two segments of a get, are received in one go.  A connect()
- * that waits would keep this process from its beats and time limits.  A variable of the
- * environment that is there already wins.  ucp_config_modify() would not do: UCX reads the
- * settings of its transports from the environment alone.
+ * Segments of 64 KB and 132 KB double the rate of TCP, compared with UCX's 8 KB; a message
+ * and its head are received at once.  A blocking connect() would delay heartbeats and
+ * timeouts.  A variable that is set in the environment takes precedence.
+ * ucp_config_modify() does not work here: UCX reads the settings of its transports from the
+ * environment only.
  */
 static void settings_choose(const char *device)
 {
@@ -52,7 +52,7 @@ static ucs_status_t context_make(const char *device, ucp_context_h *ret_context)
 {
     ucp_params_t params = {
         .field_mask = UCP_PARAM_FIELD_FEATURES,
-        .features = UCP_FEATURE_RMA | UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
+        .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
     };
     ucp_config_t *config;
     ucs_status_t status;
@@ -66,9 +66,9 @@ static ucs_status_t context_make(const char *device, ucp_context_h *ret_context)
     return status;
 }
 
-/* A worker that takes messages of one kind, and its descriptor. */
-static ucs_status_t worker_make(struct am_ucx *ucx, enum message_kind kind,
-                                ucp_am_recv_callback_t take, ucp_worker_h *ret_worker,
+/* A worker that receives messages of one id, and its descriptor. */
+static ucs_status_t worker_make(struct am_ucx *ucx, enum am_id id,
+                                ucp_am_recv_callback_t receive, ucp_worker_h *ret_worker,
                                 int *ret_fd)
 {
     ucp_worker_params_t params = {
@@ -78,8 +78,8 @@ static ucs_status_t worker_make(struct am_ucx *ucx, enum message_kind kind,
     ucp_am_handler_param_t handler = {
         .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
                       UCP_AM_HANDLER_PARAM_FIELD_ARG,
-        .id = kind,
-        .cb = take,
+        .id = id,
+        .cb = receive,
         .arg = ucx,
     };
     ucs_status_t status = ucp_worker_create(ucx->context, &params, ret_worker);
@@ -101,7 +101,7 @@ int am_ucx_open(struct am_ucx *ucx, const char *device, char *why)
 
     if (status != UCS_OK)
         return fail(why, device, status);
-    status = worker_make(ucx, MESSAGE_PUT, put_receive, &ucx->worker, &ucx->fd);
+    status = worker_make(ucx, ID_REQUEST, request_receive, &ucx->worker, &ucx->fd);
     if (status != UCS_OK) {
         ucp_cleanup(ucx->context);
         return fail(why, "making a worker", status);
@@ -119,7 +119,7 @@ int am_ucx_open(struct am_ucx *ucx, const char *device, char *why)
 int am_ucx_open_out(struct am_ucx *ucx, char *why)
 {
     ucs_status_t status =
-        worker_make(ucx, MESSAGE_ACK, ack_receive, &ucx->out, &ucx->out_fd);
+        worker_make(ucx, ID_REPLY, reply_receive, &ucx->out, &ucx->out_fd);
 
     return status == UCS_OK ? 0 : fail(why, "making a worker for imports", status);
 }
@@ -141,82 +141,56 @@ bool am_ucx_progress(struct am_ucx *ucx)
     return ucx->is_idle && ucx->is_out_idle;
 }
 
-int am_ucx_register(struct am_ucx *ucx, void *addr, size_t size,
-                    struct am_ucx_memory *ret_memory, char *why)
-{
-    ucp_mem_map_params_t params = {
-        .field_mask = UCP_MEM_MAP_PARAM_FIELD_ADDRESS | UCP_MEM_MAP_PARAM_FIELD_LENGTH,
-        .address = addr,
-        .length = size,
-    };
-    ucs_status_t status = ucp_mem_map(ucx->context, &params, &ret_memory->handle);
+/* ---- endpoints ---- */
 
-    if (status != UCS_OK)
-        return fail(why, "registering memory", status);
-    status = ucp_rkey_pack(ucx->context, ret_memory->handle, &ret_memory->rkey,
-                           &ret_memory->rkey_size);
-    if (status != UCS_OK) {
-        ucp_mem_unmap(ucx->context, ret_memory->handle);
-        return fail(why, "packing the key of memory", status);
-    }
-    return 0;
+static int endpoint_compare(const struct am_ucx_endpoint *a,
+                            const struct am_ucx_endpoint *b)
+{
+    return memcmp(a->session.token, b->session.token, sizeof a->session.token);
 }
 
-void am_ucx_unregister(struct am_ucx *ucx, struct am_ucx_memory *memory)
-{
-    ucp_rkey_buffer_release(memory->rkey);
-    ucp_mem_unmap(ucx->context, memory->handle);
-}
-
-/* ---- ways ---- */
-
-static int way_compare(const struct am_ucx_way *a, const struct am_ucx_way *b)
-{
-    return memcmp(a->token, b->token, sizeof a->token);
-}
-
-RB_GENERATE_INTERNAL(am_ucx_ways, am_ucx_way, node, way_compare,
+RB_GENERATE_INTERNAL(am_ucx_endpoints, am_ucx_endpoint, node, endpoint_compare,
                      __attribute__((unused)) static)
 
-struct end {
+struct failure {
     void (*broken)(void *arg);
     void *arg;
 };
 
-static void end_failed(void *arg, ucp_ep_h ep, ucs_status_t status)
+static void endpoint_failed(void *arg, ucp_ep_h ep, ucs_status_t status)
 {
-    struct end *end = arg;
+    struct failure *failure = arg;
 
-    end->broken(end->arg);
+    failure->broken(failure->arg);
 }
 
-int am_ucx_connect(struct am_ucx *ucx, struct am_ucx_way *way, const void *address,
-                   const uint8_t *token, void (*broken)(void *arg), void *arg, char *why)
+int am_ucx_connect(struct am_ucx *ucx, struct am_ucx_endpoint *endpoint,
+                   const void *address, const struct am_session *session,
+                   void (*broken)(void *arg), void *arg, char *why)
 {
-    struct end *end = malloc(sizeof *end); /* UCX may keep it until the worker is gone */
+    struct failure *failure = malloc(sizeof *failure); /* UCX may use it until it ends */
     ucp_ep_params_t params = {
         .field_mask = UCP_EP_PARAM_FIELD_REMOTE_ADDRESS |
                       UCP_EP_PARAM_FIELD_ERR_HANDLING_MODE |
                       UCP_EP_PARAM_FIELD_ERR_HANDLER,
         .address = address,
         .err_mode = UCP_ERR_HANDLING_MODE_PEER,
-        .err_handler = {.cb = end_failed, .arg = end},
+        .err_handler = {.cb = endpoint_failed, .arg = failure},
     };
     ucs_status_t status;
 
-    if (end == NULL)
+    if (failure == NULL)
         return fail(why, "connecting", UCS_ERR_NO_MEMORY);
-    *end = (struct end){broken, arg};
+    *failure = (struct failure){broken, arg};
     ucx->is_out_idle = false;
-    status = ucp_ep_create(ucx->out, &params, &way->ep);
+    status = ucp_ep_create(ucx->out, &params, &endpoint->ep);
     if (status != UCS_OK) {
-        free(end);
+        free(failure);
         return fail(why, "connecting", status);
     }
-    memcpy(way->token, token, sizeof way->token);
-    way->n_messages = 0;
-    TAILQ_INIT(&way->asking);
-    RB_INSERT(am_ucx_ways, &ucx->ways, way);
+    endpoint->session = *session;
+    TAILQ_INIT(&endpoint->waiting);
+    RB_INSERT(am_ucx_endpoints, &ucx->endpoints, endpoint);
     return 0;
 }
 
@@ -228,19 +202,19 @@ static void part_over(struct am_ucx_move *move)
         move->done(move);
 }
 
-/* Word of the move has come, or never will. */
-static void ack_end(struct am_ucx_move *move, bool has_come)
+/* The reply has arrived, or will not arrive. */
+static void wait_over(struct am_ucx_move *move, bool has_arrived)
 {
-    TAILQ_REMOVE(&move->asking->asking, move, next);
-    move->asking = NULL;
-    move->has_failed |= !has_come;
+    TAILQ_REMOVE(&move->waiting->waiting, move, next);
+    move->waiting = NULL;
+    move->has_failed |= !has_arrived;
     part_over(move);
 }
 
-static void part_done(struct am_ucx_move *move, ucs_status_t status)
+static void part_sent(struct am_ucx_move *move, ucs_status_t status)
 {
-    if (status != UCS_OK && move->asking != NULL)
-        ack_end(move, false);
+    if (status != UCS_OK && move->waiting != NULL)
+        wait_over(move, false);
     move->has_failed |= status != UCS_OK;
     part_over(move);
 }
@@ -248,82 +222,90 @@ static void part_done(struct am_ucx_move *move, ucs_status_t status)
 static void part_callback(void *request, ucs_status_t status, void *arg)
 {
     ucp_request_free(request);
-    part_done(arg, status);
+    part_sent(arg, status);
 }
 
-/* The result of a call of UCX for a part. */
-static void part_take(struct am_ucx_move *move, ucs_status_ptr_t request)
+static void move_begin(struct am_ucx *ucx, struct am_ucx_endpoint *endpoint,
+                       struct am_ucx_move *move, size_t n_messages, bool waits)
 {
-    if (UCS_PTR_IS_ERR(request))
-        part_done(move, UCS_PTR_STATUS(request));
-    else if (request == NULL)
-        part_done(move, UCS_OK);
-}
-
-static ucp_request_param_t move_param(struct am_ucx_move *move)
-{
-    return (ucp_request_param_t){
-        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA,
-        .cb.send = part_callback,
-        .user_data = move,
-    };
+    ucx->is_out_idle = false;
+    move->n_left = (unsigned)n_messages + waits;
+    move->has_failed = false;
+    move->number = endpoint->session.n_sent + n_messages;
+    move->waiting = waits ? endpoint : NULL;
+    if (waits)
+        TAILQ_INSERT_TAIL(&endpoint->waiting, move, next);
 }
 
 /*
- * Parcels are sent eagerly: a rendezvous would cost a round trip, and copies as often.  UCX
- * writes all but short ones to the socket from where they are.
+ * Messages are sent eagerly: a rendezvous would cost a round trip, and as many copies.  UCX
+ * writes all but short ones to the socket without a copy.
  */
-void am_ucx_put(struct am_ucx *ucx, struct am_ucx_way *way, const struct am_ucx_put *put,
-                struct am_ucx_move *move)
+static void part_send(struct am_ucx_endpoint *endpoint, struct am_ucx_move *move,
+                      struct am_message *head, const void *bytes, size_t size)
 {
-    ucp_request_param_t param = move_param(move);
-    size_t n = am_put_count(put->size);
+    ucp_request_param_t param = {
+        .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
+                        UCP_OP_ATTR_FIELD_FLAGS,
+        .cb.send = part_callback,
+        .user_data = move,
+        .flags = UCP_AM_SEND_FLAG_EAGER | UCP_AM_SEND_FLAG_REPLY,
+    };
+    ucs_status_ptr_t request;
 
-    param.op_attr_mask |= UCP_OP_ATTR_FIELD_FLAGS;
-    param.flags = UCP_AM_SEND_FLAG_EAGER | UCP_AM_SEND_FLAG_REPLY;
-    ucx->is_out_idle = false;
-    move->n_left = (unsigned)n + put->asks;
-    move->has_failed = false;
-    move->last = way->n_messages + n;
-    move->asking = put->asks ? way : NULL;
-    if (put->asks)
-        TAILQ_INSERT_TAIL(&way->asking, move, next);
+    am_message_seal(&endpoint->session, head);
+    request = ucp_am_send_nbx(endpoint->ep, ID_REQUEST, head, sizeof *head, bytes, size,
+                              &param);
+    if (!UCS_PTR_IS_PTR(request))
+        part_sent(move, UCS_PTR_RAW_STATUS(request));
+}
+
+void am_ucx_put(struct am_ucx *ucx, struct am_ucx_endpoint *endpoint,
+                const struct am_ucx_range *range, bool wants_ack,
+                struct am_message *heads, struct am_ucx_move *move)
+{
+    size_t n = am_message_count(range->size);
+
+    move->to = NULL;
+    move_begin(ucx, endpoint, move, n, wants_ack);
     for (size_t i = 0; i < n; i++) {
-        struct am_put_head *head = &put->heads[i];
-        size_t at = am_put_at(put->size, i);
-        size_t size = am_put_at(put->size, i + 1) - at;
+        size_t at = am_message_at(range->size, i);
+        size_t size = am_message_at(range->size, i + 1) - at;
 
-        *head = (struct am_put_head){
-            .grant = put->grant,
-            .offset = put->offset + at,
-            .number = ++way->n_messages,
-            .asks = put->asks && i + 1 == n,
+        heads[i] = (struct am_message){
+            .kind = AM_MESSAGE_PUT,
+            .grant = range->grant,
+            .offset = range->offset + at,
+            .size = (uint32_t)size,
+            .reference = wants_ack && i + 1 == n,
         };
-        memcpy(head->token, way->token, sizeof head->token);
-        part_take(move, ucp_am_send_nbx(way->ep, MESSAGE_PUT, head, sizeof *head,
-                                        (const uint8_t *)put->bytes + at, size, &param));
+        part_send(endpoint, move, &heads[i], range->bytes + at, size);
     }
 }
 
-void am_ucx_get(struct am_ucx *ucx, struct am_ucx_way *way, ucp_rkey_h rkey,
-                uint64_t remote, void *local, size_t size, struct am_ucx_move *move)
+void am_ucx_get(struct am_ucx *ucx, struct am_ucx_endpoint *endpoint,
+                const struct am_ucx_range *range, struct am_message *head,
+                struct am_ucx_move *move)
 {
-    ucp_request_param_t param = move_param(move);
-
-    ucx->is_out_idle = false;
-    move->n_left = 1;
-    move->has_failed = false;
-    move->asking = NULL;
-    part_take(move, ucp_get_nbx(way->ep, local, size, remote, rkey, &param));
+    move->to = range->bytes;
+    move->size = move->left = range->size;
+    move_begin(ucx, endpoint, move, 1, true);
+    *head = (struct am_message){
+        .kind = AM_MESSAGE_GET,
+        .grant = range->grant,
+        .offset = range->offset,
+        .size = (uint32_t)range->size,
+    };
+    part_send(endpoint, move, head, NULL, 0);
 }
 
-void am_ucx_disconnect(struct am_ucx *ucx, struct am_ucx_way *way)
+void am_ucx_disconnect(struct am_ucx *ucx, struct am_ucx_endpoint *endpoint)
 {
     ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_FLAGS,
         .flags = UCP_EP_CLOSE_FLAG_FORCE,
     };
-    ucs_status_ptr_t request = ucp_ep_close_nbx(way->ep, &param);
+    ucs_status_ptr_t request = ucp_ep_close_nbx(endpoint->ep, &param);
     struct am_ucx_move *move;
 
     ucx->is_out_idle = false;
@@ -332,69 +314,109 @@ void am_ucx_disconnect(struct am_ucx *ucx, struct am_ucx_way *way)
             ucp_worker_progress(ucx->out);
         ucp_request_free(request);
     }
-    while ((move = TAILQ_FIRST(&way->asking)) != NULL)
-        ack_end(move, false);
-    RB_REMOVE(am_ucx_ways, &ucx->ways, way);
+    while ((move = TAILQ_FIRST(&endpoint->waiting)) != NULL)
+        wait_over(move, false);
+    RB_REMOVE(am_ucx_endpoints, &ucx->endpoints, endpoint);
 }
 
 /* ---- messages ---- */
 
-/* A message whose bytes would have to be fetched is none of ours; UCX drops it. */
-static ucs_status_t put_receive(void *arg, const void *head, size_t head_size,
-                                void *bytes, size_t size,
-                                const ucp_am_recv_param_t *param)
+/* UCX drops a message whose bytes would have to be fetched: aclmem sends none. */
+static ucs_status_t request_receive(void *arg, const void *head, size_t head_size,
+                                    void *bytes, size_t size,
+                                    const ucp_am_recv_param_t *param)
 {
-    const uint64_t must = UCP_AM_RECV_ATTR_FIELD_REPLY_EP;
     struct am_ucx *ucx = arg;
 
-    if (ucx->parcel != NULL && (param->recv_attr & must) != 0 &&
+    if (ucx->receive != NULL &&
+        (param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) != 0 &&
         (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0)
-        ucx->parcel(ucx->arg, head, head_size, bytes, size, param->reply_ep);
+        ucx->receive(ucx->arg, head, head_size, bytes, size, param->reply_ep);
     return UCS_OK;
 }
 
-static ucs_status_t ack_receive(void *arg, const void *head, size_t head_size,
-                                void *bytes, size_t size,
-                                const ucp_am_recv_param_t *param)
+/* Bytes of a get. */
+static void data_take(struct am_ucx_move *move, const struct am_message *message,
+                      const void *bytes)
+{
+    if (message->size > move->left || message->offset > move->size - message->size)
+        return;
+    if (message->size > 0)
+        memcpy(move->to + message->offset, bytes, message->size);
+    move->left -= message->size;
+    if (move->left == 0)
+        wait_over(move, true);
+}
+
+static ucs_status_t reply_receive(void *arg, const void *head, size_t head_size,
+                                  void *bytes, size_t size,
+                                  const ucp_am_recv_param_t *param)
 {
     struct am_ucx *ucx = arg;
-    struct am_ack word;
-    struct am_ucx_way key, *way;
-    struct am_ucx_move *move;
+    struct am_ucx_endpoint key, *endpoint;
+    struct am_ucx_move *move, *next;
+    struct am_message message;
 
-    if (head_size != sizeof word)
+    if (head_size != sizeof message ||
+        (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) != 0)
         return UCS_OK;
-    memcpy(&word, head, sizeof word);
-    memcpy(key.token, word.token, sizeof key.token);
-    way = RB_FIND(am_ucx_ways, &ucx->ways, &key);
-    while (way != NULL && (move = TAILQ_FIRST(&way->asking)) != NULL &&
-           move->last <= word.number)
-        ack_end(move, true);
+    memcpy(&message, head, sizeof message);
+    memcpy(key.session.token, message.token, sizeof message.token);
+    endpoint = RB_FIND(am_ucx_endpoints, &ucx->endpoints, &key);
+    if (endpoint == NULL || !am_message_open(&endpoint->session, &message, size))
+        return UCS_OK;
+    for (move = TAILQ_FIRST(&endpoint->waiting); move != NULL; move = next) {
+        next = TAILQ_NEXT(move, next);
+        if (message.kind == AM_MESSAGE_ACK && move->to == NULL &&
+            move->number <= message.reference)
+            wait_over(move, true);
+        else if (message.kind == AM_MESSAGE_DATA && move->to != NULL &&
+                 move->number == message.reference)
+            data_take(move, &message, bytes);
+    }
     return UCS_OK;
 }
 
-static void ack_sent(void *request, ucs_status_t status, void *arg)
+struct reply {
+    struct am_message head;
+    void (*sent)(void *arg);
+    void *arg;
+};
+
+static void reply_over(struct reply *reply)
+{
+    if (reply->sent != NULL)
+        reply->sent(reply->arg);
+    free(reply);
+}
+
+static void reply_callback(void *request, ucs_status_t status, void *arg)
 {
     ucp_request_free(request);
-    free(arg);
+    reply_over(arg);
 }
 
-/* An importer that gets no word gives up after its timeout. */
-void am_ucx_ack(ucp_ep_h back, const struct am_ack *word)
+/* An importer that does not get its reply fails after its timeout. */
+void am_ucx_reply(ucp_ep_h importer, const struct am_message *message, const void *bytes,
+                  void (*sent)(void *arg), void *arg)
 {
-    struct am_ack *head = malloc(sizeof *head); /* until it is sent */
+    struct reply *reply = malloc(sizeof *reply);
+    size_t size = message->kind == AM_MESSAGE_DATA ? message->size : 0;
     ucp_request_param_t param = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA |
                         UCP_OP_ATTR_FIELD_FLAGS,
-        .cb.send = ack_sent,
-        .user_data = head,
+        .cb.send = reply_callback,
+        .user_data = reply,
         .flags = UCP_AM_SEND_FLAG_EAGER,
     };
 
-    if (head == NULL)
+    if (reply == NULL) {
+        if (sent != NULL)
+            sent(arg);
         return;
-    *head = *word;
-    if (!UCS_PTR_IS_PTR(
-            ucp_am_send_nbx(back, MESSAGE_ACK, head, sizeof *head, NULL, 0, &param)))
-        free(head);
+    }
+    *reply = (struct reply){*message, sent, arg};
+    if (!UCS_PTR_IS_PTR(ucp_am_send_nbx(importer, ID_REPLY, &reply->head,
+                                        sizeof reply->head, bytes, size, &param)))
+        reply_over(reply);
 }

@@ -1,14 +1,14 @@
 /*
- * UCX, which moves bytes between the memory of two fabric processes.
+ * UCX, which sends messages (message.h) between two fabric processes.
  *
- * Exported memory is served by one worker, and remote memory is reached by another one.
- * UCX 1.13 shares a TCP connection between the two directions of a pair of workers, and
- * keeps it when one direction is closed; so a connection has one direction only, and is
- * ended by its importer (am_net_shut()).
+ * One worker receives the requests of importers, another one reaches exporters.  UCX 1.13
+ * shares a TCP connection between the two directions of a pair of workers, and keeps it when
+ * one direction is closed; so a connection has one direction only, and is ended by its
+ * importer (am_net_shut()).
  *
- * One thread uses it.  A put is made of parcels (parcel.h).  It is done when its bytes may
- * be overwritten, or, if it asks for word, when the bytes of it and of all puts before it
- * are in the remote memory.  A get is UCX's own, and is done when its bytes are here.
+ * One thread uses it.  A put completes when its bytes may be overwritten or, with wants_ack,
+ * when the bytes of it and of all puts before it are in the remote memory.  A get completes
+ * when its bytes have arrived.
  */
 #ifndef AM_FABRIC_UCX_H
 #define AM_FABRIC_UCX_H
@@ -23,22 +23,22 @@
 
 #include "fabric/message.h"
 
-RB_HEAD(am_ucx_ways, am_ucx_way);
+RB_HEAD(am_ucx_endpoints, am_ucx_endpoint);
 
 struct am_ucx {
     ucp_context_h context;
     ucp_worker_h worker; /* of exports */
     int fd;              /* becomes readable when the worker has to be progressed */
-    bool is_idle;        /* its worker has nothing to do until then */
+    bool is_idle;        /* the worker has nothing to do until fd is readable */
     ucp_worker_h out;    /* of imports, as the next ones */
     int out_fd;
     bool is_out_idle;
     void *address;
     size_t address_size;
-    struct am_ucx_ways ways; /* to peers, by their passes */
-    /* A parcel arrived; am_ucx_ack() answers it.  NULL: this process exports nothing. */
-    void (*parcel)(void *arg, const void *head, size_t head_size, const void *bytes,
-                   size_t size, ucp_ep_h back);
+    struct am_ucx_endpoints endpoints; /* of imports, by their tokens */
+    /* An importer's message; am_ucx_reply() replies.  NULL: this process exports nothing. */
+    void (*receive)(void *arg, const void *head, size_t head_size, const void *bytes,
+                    size_t size, ucp_ep_h importer);
     void *arg;
 };
 
@@ -52,63 +52,63 @@ int am_ucx_open(struct am_ucx *ucx, const char *device, char *why);
 int am_ucx_open_out(struct am_ucx *ucx, char *why);
 
 /*
- * Does what is to be done now; true when both workers are idle until an fd is readable.
- * An idle worker is left alone, which saves a system call or two: the caller clears is_idle
- * or is_out_idle when that fd is readable.
+ * Progresses both workers; true if both are idle until an fd is readable.  An idle worker
+ * is not progressed, which saves system calls: the caller clears is_idle or is_out_idle
+ * when the fd is readable.
  */
 bool am_ucx_progress(struct am_ucx *ucx);
 
-/* Memory that peers may reach. */
-struct am_ucx_memory {
-    ucp_mem_h handle;
-    void *rkey; /* what a peer needs, packed */
-    size_t rkey_size;
-};
-int am_ucx_register(struct am_ucx *ucx, void *addr, size_t size,
-                    struct am_ucx_memory *ret_memory, char *why);
-void am_ucx_unregister(struct am_ucx *ucx, struct am_ucx_memory *memory);
-
-/* A put or a get under way. */
+/* A put or a get in progress. */
 struct am_ucx_move {
-    struct am_ucx_way *asking;     /* word is to come from there; NULL: none */
-    TAILQ_ENTRY(am_ucx_move) next; /* of its list */
-    uint64_t last;                 /* of a put: the number of its last parcel */
-    unsigned n_left;               /* callbacks to come, and the word */
+    struct am_ucx_endpoint *waiting; /* for the exporter's reply; NULL: not */
+    TAILQ_ENTRY(am_ucx_move) next;   /* of endpoint->waiting */
+    uint64_t number;                 /* of the last message */
+    uint8_t *to;                     /* of a get, as the next two */
+    size_t size;
+    size_t left;     /* bytes that have not arrived */
+    unsigned n_left; /* callbacks of UCX, and the reply */
     bool has_failed;
     void (*done)(struct am_ucx_move *move);
 };
 
-/* A way to a peer's worker. */
-struct am_ucx_way {
-    RB_ENTRY(am_ucx_way) node;
-    uint8_t token[AM_TOKEN_SIZE];
+/* The connection to an exporter's worker. */
+struct am_ucx_endpoint {
+    RB_ENTRY(am_ucx_endpoint) node;
+    struct am_session session;
     ucp_ep_h ep;
-    uint64_t n_messages;              /* that were sent */
-    TAILQ_HEAD(, am_ucx_move) asking; /* in the order of their parcels */
+    TAILQ_HEAD(, am_ucx_move) waiting; /* in the order of their messages */
 };
 
-/* broken() is called when the way is of no use any more. */
-int am_ucx_connect(struct am_ucx *ucx, struct am_ucx_way *way, const void *address,
-                   const uint8_t *token, void (*broken)(void *arg), void *arg, char *why);
-/* Moves under way end, with a failure; the way is gone. */
-void am_ucx_disconnect(struct am_ucx *ucx, struct am_ucx_way *way);
+/* broken() is called when the endpoint has failed. */
+int am_ucx_connect(struct am_ucx *ucx, struct am_ucx_endpoint *endpoint,
+                   const void *address, const struct am_session *session,
+                   void (*broken)(void *arg), void *arg, char *why);
+/* Moves in progress end, with a failure. */
+void am_ucx_disconnect(struct am_ucx *ucx, struct am_ucx_endpoint *endpoint);
 
-struct am_ucx_put {
+struct am_ucx_range {
     uint64_t grant;
     uint64_t offset;
-    const void *bytes;
+    uint8_t *bytes; /* here */
     size_t size;
-    bool asks;
-    struct am_put_head *heads; /* am_put_count(size), which stay until the put is done */
 };
 
-/* done() is called later, or from within, exactly once. */
-void am_ucx_put(struct am_ucx *ucx, struct am_ucx_way *way, const struct am_ucx_put *put,
+/*
+ * done() is called later, or from within, exactly once.  heads are am_message_count(size),
+ * or 1 for a get, and stay until then.
+ */
+void am_ucx_put(struct am_ucx *ucx, struct am_ucx_endpoint *endpoint,
+                const struct am_ucx_range *range, bool wants_ack,
+                struct am_message *heads, struct am_ucx_move *move);
+void am_ucx_get(struct am_ucx *ucx, struct am_ucx_endpoint *endpoint,
+                const struct am_ucx_range *range, struct am_message *head,
                 struct am_ucx_move *move);
-void am_ucx_get(struct am_ucx *ucx, struct am_ucx_way *way, ucp_rkey_h rkey,
-                uint64_t remote, void *local, size_t size, struct am_ucx_move *move);
 
-/* Sends word to an importer, from within parcel(). */
-void am_ucx_ack(ucp_ep_h back, const struct am_ack *word);
+/*
+ * Sends a sealed message to an importer, from within receive().  sent(), if it is not NULL,
+ * is called once when the bytes are not used any more.
+ */
+void am_ucx_reply(ucp_ep_h importer, const struct am_message *message, const void *bytes,
+                  void (*sent)(void *arg), void *arg);
 
 #endif

@@ -482,11 +482,16 @@ static void do_finalize(void)
     stream = NULL;
 }
 
-/* From now on the kernel refuses filters of sockets, to this program and to its children. */
-static void do_refuse_filters(void)
+/*
+ * From now on the kernel refuses packet filters and has no Landlock, for this program and
+ * for its children.
+ */
+static void do_refuse_protection(void)
 {
     struct sock_filter code[] = {
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+        BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_landlock_create_ruleset, 0, 1),
+        BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_setsockopt, 0, 3),
         BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
         BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SO_ATTACH_FILTER, 0, 1),
@@ -552,7 +557,7 @@ static const struct {
     {"abort", do_abort},
     {"finalize", do_finalize},
     {"option", do_option},
-    {"refuse_filters", do_refuse_filters},
+    {"refuse_protection", do_refuse_protection},
 };
 
 int main(void)

@@ -111,12 +111,12 @@ class Ports(unittest.TestCase):
             status = dict(line.split(":\t", 1) for line in file.read().splitlines() if ":\t" in line)
         self.assertEqual((status["Seccomp"], status["NoNewPrivs"]), ("2", "1"))
 
-    def test_a_kernel_that_takes_no_filter(self):
-        """The log says which ports are open to strangers, unasked, and the fabric works."""
+    def test_a_kernel_without_packet_filters_and_landlock(self):
+        """The log says, at its default level, which ports are open and which files are exposed.  The fabric works."""
         size = 2 * MIB
         with tempfile.TemporaryFile("w+") as log:
             a, b = (machine.start(log=log) for machine in self.net.machines[:2])
-            a.do("refuse_filters")
+            a.do("refuse_protection")
             a.do("init")
             handle, here = a.do("alloc", size), a.value("reserve", size)
             a.do("map", here, size, handle)
@@ -126,6 +126,7 @@ class Ports(unittest.TestCase):
         self.assertIn("warn: the fabric: UCX listens at ", told)
         self.assertIn("open to every address: the kernel takes no filter (Operation not permitted)", told)
         self.assertIn("close these ports to strangers", told)
+        self.assertIn("the kernel has no Landlock: a peer that takes over the fabric process can read", told)
         (helper,) = self.net.machines[0].helpers()
         for place in self.data_places(0, fabric, helper):
             self.assertIn("%s:%d" % place, told)

@@ -31,7 +31,7 @@ static void require(bool holds)
         abort();
 }
 
-static void export_gone(void *arg, struct am_registry_export *export)
+static void export_freed(struct am_registry_export *export)
 {
 }
 
@@ -42,12 +42,12 @@ static void frame_take(void *arg, const struct am_frame *frame)
 
     n_frames++;
     if (importer == NULL)
-        importer = am_registry_connect(&registry, &server.peer, server.token);
+        importer = am_registry_connect(&registry, &server.peer, &server.session);
     require(importer != NULL);
     if (frame->kind == AM_FRAME_IMPORT) {
         am_registry_import(&registry, importer, frame, &answer);
     } else if (frame->kind == AM_FRAME_RELEASE) {
-        am_registry_release(&registry, importer, frame->release.number);
+        am_registry_release(importer, frame->release.number);
     } else if (frame->kind == AM_FRAME_RECONNECT) {
         am_registry_reconnect(importer, frame, &answer);
     } else if (frame->kind == AM_FRAME_CLOSE) {
@@ -62,13 +62,13 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 
     require(sodium_init() >= 0);
     am_link_keys_make(&keys, "secret", 6);
-    am_registry_init(&registry, 1000000000, export_gone, NULL);
+    am_registry_init(&registry, 1000000000, export_freed);
     export->ticket.number = 1;
     export->is_open = true;
     export->size = ROOM;
     memory = malloc(ROOM);
     require(memory != NULL);
-    export->address = (uintptr_t)memory;
+    export->address = memory;
     require(am_registry_add(&registry, export));
     return 0;
 }
@@ -104,24 +104,34 @@ static void shake(void)
     require(client.state == AM_LINK_UP && server.state == AM_LINK_UP);
 }
 
-/* The bytes of the head, and behind them as many as the first one says. */
-static void parcel_send(const uint8_t *bytes, size_t n, bool has_pass)
+/* A message with these fields; sealed by the importer, or as it is. */
+static void message_send(const uint8_t *bytes, size_t n, bool is_sealed)
 {
     static const uint8_t content[2 * ROOM];
+    struct am_registry_export *export;
     struct am_importer *of;
-    struct am_ack word;
-    struct am_put_head head = {0};
+    struct am_message message = {0}, get, ack;
     enum am_registry_result result;
+    size_t size = bytes[0] % sizeof content;
 
-    memcpy(&head, bytes, n < sizeof head ? n : sizeof head);
-    if (has_pass)
-        memcpy(head.token, server.token, sizeof head.token);
-    head.grant %= 4;
-    result = am_registry_put(&registry, &head, has_pass ? sizeof head : n, content,
-                             bytes[0] % sizeof content, &of, &word);
-    require((result == AM_REGISTRY_UNKNOWN) == (of == NULL));
-    require(of == NULL || of == importer);
-    require(has_pass || n == sizeof head || of == NULL);
+    memcpy(&message, bytes, n < sizeof message ? n : sizeof message);
+    message.grant %= 4;
+    message.kind %= 6;
+    if (is_sealed) {
+        message.size = bytes[0] % 3 == 0 ? message.size : (uint32_t)size;
+        am_message_seal(&client.session, &message);
+    }
+    result = am_registry_receive(&registry, &message, is_sealed ? sizeof message : n,
+                                 content, message.kind == AM_MESSAGE_PUT ? size : 0, &of,
+                                 &get, &export);
+    require((result == AM_REGISTRY_INVALID) == (of == NULL));
+    require(of == NULL || (is_sealed && of == importer));
+    if (result == AM_REGISTRY_DATA_DUE) {
+        require(get.offset + get.size <= export->size && get.size <= export->size);
+        am_registry_unref(export);
+    }
+    if (of != NULL)
+        am_registry_ack(of, &ack);
 }
 
 /* A process with the key says anything. */
@@ -130,13 +140,13 @@ static void frames_send(const uint8_t *bytes, size_t n_bytes)
     shake();
     while (n_bytes > 0) {
         struct am_frame frame = {0};
-        size_t most = bytes[0] >= 0x80 ? sizeof(struct am_put_head) : 40;
+        size_t most = bytes[0] >= 0x80 ? sizeof(struct am_message) : 40;
         size_t n = n_bytes < most ? n_bytes : most;
 
         frame.kind = bytes[0] % (AM_FRAME_KINDS + 1);
         memcpy(frame.all, bytes, n);
         if (bytes[0] >= 0x80) {
-            parcel_send(bytes, n, bytes[0] < 0xc0);
+            message_send(bytes, n, bytes[0] < 0xc0);
         } else {
             am_link_send(&client, &frame, 0);
             carry(&client, &server);
@@ -174,7 +184,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
         am_registry_remove(&registry, importer);
     importer = NULL;
     am_registry_expire(&registry, 1000000000);
-    require(registry.n_disconnected == 0 && RB_ROOT(&registry.exports)->n_grants == 0);
+    require(registry.n_disconnected == 0 && RB_ROOT(&registry.exports)->n_refs == 0);
     am_link_destroy(&client);
     am_link_destroy(&server);
     return 0;

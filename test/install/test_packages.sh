@@ -89,7 +89,7 @@ try_command() {
     must "there are completions" test -s /usr/share/bash-completion/completions/aclmem
     must "a key is made" aclmem fabric keygen /tmp/key
     must_fabric "without UCX the fabric says what to install" aclmem run /tmp/fabric "install libucx0"
-    apt libucx0 libsodium23 || fail "$suite: libucx0 installs"
+    apt libucx0 libsodium23 libseccomp2 || fail "$suite: libucx0 installs"
     must_fabric "with UCX the fabric works" aclmem run /tmp/fabric
     apt python3 || fail "$suite: python3 installs"
     must "the command runs a Python program with nothing sourced" aclmem run python3 /tmp/client.py

@@ -4,11 +4,13 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/landlock.h>
+#include <seccomp.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
@@ -61,6 +63,13 @@ static int refused_calls(void)
                         -1, 0) == MAP_FAILED
                        ? -1
                        : 0),
+        /* Calls that read a file at an offset: /proc/PID/mem has no memory at offset 0. */
+        is_refused(lseek(0, 4096, SEEK_SET)),
+        is_refused(pread(0, &(char){0}, 1, 4096)),
+        is_refused(preadv(0, &piece, 1, 4096)),
+        is_refused(sendfile(1, 0, &(off_t){4096}, 1)),
+        is_refused(copy_file_range(0, &(loff_t){4096}, 1, NULL, 1, 0)),
+        is_refused(splice(0, &(loff_t){4096}, 1, NULL, 1, 0)),
         is_refused(syscall(SYS_io_uring_setup, 1, NULL)),
         is_refused(syscall(SYS_seccomp, 0, 0, NULL)),
     };
@@ -90,7 +99,8 @@ static char own[] = "/tmp/aclmem-confine-XXXXXX";
 
 static int refused_files(void)
 {
-    am_confine_files();
+    if (!am_confine_files())
+        return 4;
     if (open(own, O_RDONLY) >= 0 || errno != EACCES)
         return 1;
     if (unlink(own) == 0 || mkdir("/tmp/aclmem-confine-folder", 0700) == 0)
@@ -128,11 +138,29 @@ static void files_of_users_are_out_of_reach(void **state)
     assert_int_equal(unlink(own), 0);
 }
 
+/* A kernel without Landlock; the caller reports it. */
+static int files_without_landlock(void)
+{
+    scmp_filter_ctx filter = seccomp_init(SCMP_ACT_ALLOW);
+
+    if (seccomp_rule_add(filter, SCMP_ACT_ERRNO(ENOSYS),
+                         SCMP_SYS(landlock_create_ruleset), 0) != 0 ||
+        seccomp_load(filter) != 0)
+        return NO_SECCOMP;
+    return am_confine_files() ? 1 : 0;
+}
+
+static void a_missing_landlock_is_reported(void **state)
+{
+    assert_int_equal(child_of(files_without_landlock), 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(calls_that_it_does_not_need_are_refused),
         cmocka_unit_test(files_of_users_are_out_of_reach),
+        cmocka_unit_test(a_missing_landlock_is_reported),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,4 +1,4 @@
-/* The exporter's records of memory that other machines import. */
+/* The export registry: memory that other machines import. */
 #include "unit.h"
 
 #include <errno.h>
@@ -11,17 +11,17 @@
 
 #define LEASE 100
 
-static int n_gone;
+static int n_freed;
 
-static void note_gone(void *arg, struct am_registry_export *export)
+static void note_freed(struct am_registry_export *export)
 {
-    n_gone++;
+    n_freed++;
 }
 
 static void registry_make(struct am_registry *registry)
 {
-    n_gone = 0;
-    am_registry_init(registry, LEASE, note_gone, NULL);
+    n_freed = 0;
+    am_registry_init(registry, LEASE, note_freed);
 }
 
 static struct am_frame_who who_of(int32_t pid)
@@ -35,11 +35,11 @@ static struct am_frame_who who_of(int32_t pid)
 static struct am_importer *enter(struct am_registry *registry, int32_t pid)
 {
     struct am_frame_who who = who_of(pid);
-    static uint8_t token[AM_TOKEN_SIZE];
+    static struct am_session session;
     struct am_importer *importer;
 
-    token[0]++; /* each connection's own */
-    importer = am_registry_connect(registry, &who, token);
+    session.token[0]++; /* each connection has another one */
+    importer = am_registry_connect(registry, &who, &session);
     assert_non_null(importer);
     assert_int_equal(importer->who.pid, pid);
     return importer;
@@ -52,7 +52,6 @@ static void registry_add(struct am_registry *registry, uint64_t number, bool is_
     export->ticket = (struct am_port_ticket){number, {number * 3, number * 5}};
     export->is_open = is_open;
     export->size = 1 << 20;
-    export->n_rkey = 10;
     assert_true(am_registry_add(registry, export));
 }
 
@@ -75,12 +74,12 @@ static int32_t ask(struct am_registry *registry, struct am_importer *importer,
     assert_int_equal(grant.grant.id, 77);
     if (ret_number != NULL)
         *ret_number = grant.grant.number;
-    if (grant.grant.status != ACL_SUCCESS) /* nothing is told of it */
-        assert_true(grant.grant.address == 0 && grant.grant.n_rkey == 0);
+    if (grant.grant.status != ACL_SUCCESS) /* the reply says nothing about the memory */
+        assert_true(grant.grant.number == 0 && grant.grant.size == 0);
     return grant.grant.status;
 }
 
-static void only_the_whole_ticket_opens(void **state)
+static void only_the_whole_ticket_is_accepted(void **state)
 {
     struct am_registry registry;
     struct am_importer *importer;
@@ -96,10 +95,10 @@ static void only_the_whole_ticket_opens(void **state)
                      ACL_ERROR_RT_NO_PERMISSION);
     am_registry_remove(&registry, importer);
     am_registry_withdraw(&registry, 5);
-    assert_int_equal(n_gone, 1);
+    assert_int_equal(n_freed, 1);
 }
 
-static void the_list_decides_unless_it_is_open(void **state)
+static void the_list_decides_unless_the_export_is_open(void **state)
 {
     struct am_registry registry;
     struct am_importer *ten, *eleven, *twelve;
@@ -122,10 +121,10 @@ static void the_list_decides_unless_it_is_open(void **state)
     am_registry_remove(&registry, eleven);
     am_registry_remove(&registry, twelve);
     am_registry_withdraw(&registry, 5);
-    assert_int_equal(n_gone, 1);
+    assert_int_equal(n_freed, 1);
 }
 
-static void memory_goes_with_the_last_of_exporter_and_importers(void **state)
+static void memory_is_freed_by_the_last_of_exporter_and_importers(void **state)
 {
     struct am_registry registry;
     struct am_importer *one, *two;
@@ -142,14 +141,14 @@ static void memory_goes_with_the_last_of_exporter_and_importers(void **state)
     assert_int_equal(one->n_bytes, 2 << 20);
     am_registry_withdraw(&registry, 5);
     assert_int_equal(ask(&registry, two, ticket_of(5), NULL), ACL_ERROR_RT_NO_PERMISSION);
-    am_registry_release(&registry, one, first);
-    am_registry_release(&registry, one, first); /* twice is once */
-    am_registry_release(&registry, one, 1000);
-    assert_int_equal(n_gone, 0);
+    am_registry_release(one, first);
+    am_registry_release(one, first); /* twice is once */
+    am_registry_release(one, 1000);
+    assert_int_equal(n_freed, 0);
     am_registry_remove(&registry, two);
-    assert_int_equal(n_gone, 0);
-    am_registry_release(&registry, one, second);
-    assert_int_equal(n_gone, 1);
+    assert_int_equal(n_freed, 0);
+    am_registry_release(one, second);
+    assert_int_equal(n_freed, 1);
     assert_int_equal(one->n_grants, 0);
     am_registry_remove(&registry, one);
 }
@@ -159,10 +158,10 @@ static bool is_known(struct am_importer *importer, uint32_t n_grants)
     struct am_frame back = {.kind = AM_FRAME_RECONNECT};
     struct am_frame answer;
 
-    back.back.n_grants = n_grants;
+    back.reconnect.n_grants = n_grants;
     am_registry_reconnect(importer, &back, &answer);
     assert_int_equal(answer.kind, AM_FRAME_RECONNECT);
-    return answer.back.is_known != 0;
+    return answer.reconnect.is_known != 0;
 }
 
 static void a_guest_that_is_away_keeps_its_memory_for_the_lease(void **state)
@@ -179,13 +178,13 @@ static void a_guest_that_is_away_keeps_its_memory_for_the_lease(void **state)
     am_registry_withdraw(&registry, 5);
     assert_int_equal(registry.n_disconnected, 1);
     assert_int_equal(am_registry_expire(&registry, 10 + LEASE - 1), 0);
-    assert_int_equal(n_gone, 0);
+    assert_int_equal(n_freed, 0);
     importer = enter(&registry, 1);
     assert_int_equal(registry.n_disconnected, 0);
     assert_true(is_known(importer, 1));
     am_registry_disconnect(&registry, importer, 200);
     assert_int_equal(am_registry_expire(&registry, 200 + LEASE), 1);
-    assert_int_equal(n_gone, 1);
+    assert_int_equal(n_freed, 1);
     /* It comes too late: it is a new importer, and told so. */
     importer = enter(&registry, 1);
     assert_false(is_known(importer, 1));
@@ -207,7 +206,7 @@ static void a_guest_that_comes_back_without_memory_has_given_it_back(void **stat
     importer =
         enter(&registry, 1); /* its process was started again, and knows of no memory */
     assert_int_equal(ask(&registry, importer, ticket_of(6), NULL), ACL_SUCCESS);
-    assert_int_equal(n_gone, 1);
+    assert_int_equal(n_freed, 1);
     am_registry_disconnect(&registry, importer, 0);
     importer = enter(&registry, 1);
     assert_true(is_known(importer, 1));
@@ -215,7 +214,7 @@ static void a_guest_that_comes_back_without_memory_has_given_it_back(void **stat
     assert_int_equal(importer->n_grants, 2);
     am_registry_remove(&registry, importer);
     am_registry_withdraw(&registry, 6);
-    assert_int_equal(n_gone, 2);
+    assert_int_equal(n_freed, 2);
 }
 
 static void a_process_is_away_once(void **state)
@@ -236,9 +235,9 @@ static void a_process_is_away_once(void **state)
     am_registry_disconnect(&registry, one, 0);
     am_registry_disconnect(&registry, again, 0);
     assert_int_equal(registry.n_disconnected, 1);
-    assert_int_equal(n_gone, 1);
+    assert_int_equal(n_freed, 1);
     assert_int_equal(am_registry_expire(&registry, LEASE), 1);
-    assert_int_equal(n_gone, 2);
+    assert_int_equal(n_freed, 2);
     am_registry_disconnect(&registry, enter(&registry, 2),
                            0); /* it has nothing to come back for */
     assert_int_equal(registry.n_disconnected, 0);
@@ -254,177 +253,256 @@ static void a_number_is_exported_once(void **state)
     assert_false(am_registry_add(&registry, &again));
     am_registry_withdraw(&registry, 5);
     am_registry_withdraw(&registry, 5);
-    assert_int_equal(n_gone, 1);
+    assert_int_equal(n_freed, 1);
 }
 
-/* ---- parcels ---- */
+/* ---- messages ---- */
 
 #define ROOM 64
 
-/* Memory of ROOM bytes that a importer has. */
-struct parcels {
+/* Memory of ROOM bytes that an importer has, and the importer's side of the session. */
+struct fixture {
     struct am_registry registry;
     struct am_importer *importer;
+    struct am_session session;
     uint8_t memory[ROOM];
     uint64_t grant;
-    uint64_t word; /* the last one */
 };
 
-static void puts_make(struct parcels *p)
+static void fixture_make(struct fixture *f)
 {
     struct am_registry_export *export = calloc(1, sizeof *export);
 
-    memset(p, 0, sizeof *p);
-    registry_make(&p->registry);
+    memset(f, 0, sizeof *f);
+    registry_make(&f->registry);
     export->ticket = ticket_of(5);
     export->is_open = true;
     export->size = ROOM;
-    export->address = (uintptr_t)p->memory;
-    assert_true(am_registry_add(&p->registry, export));
-    p->importer = enter(&p->registry, 1);
-    assert_int_equal(ask(&p->registry, p->importer, ticket_of(5), &p->grant),
+    export->address = f->memory;
+    assert_true(am_registry_add(&f->registry, export));
+    f->importer = enter(&f->registry, 1);
+    f->session = f->importer->session;
+    assert_int_equal(ask(&f->registry, f->importer, ticket_of(5), &f->grant),
                      ACL_SUCCESS);
 }
 
-static void puts_end(struct parcels *p)
+static void fixture_end(struct fixture *f)
 {
-    am_registry_remove(&p->registry, p->importer);
-    am_registry_withdraw(&p->registry, 5);
-    assert_int_equal(n_gone, 1);
+    am_registry_remove(&f->registry, f->importer);
+    am_registry_withdraw(&f->registry, 5);
+    assert_int_equal(n_freed, 1);
 }
 
-static struct am_put_head head_of(const struct parcels *p, uint64_t number, bool asks)
+static struct am_message put_of(const struct fixture *f, uint64_t offset,
+                                const char *bytes)
 {
-    struct am_put_head parcel = {.grant = p->grant, .number = number, .asks = asks};
-
-    memcpy(parcel.token, p->importer->token, sizeof parcel.token);
-    return parcel;
+    return (struct am_message){
+        .kind = AM_MESSAGE_PUT,
+        .grant = f->grant,
+        .offset = offset,
+        .size = (uint32_t)strlen(bytes),
+    };
 }
 
-static enum am_registry_result put(struct parcels *p, const struct am_put_head *parcel,
-                                   const char *bytes)
+/* Delivers a message that is sealed. */
+static enum am_registry_result
+deliver(struct fixture *f, const struct am_message *message, const char *bytes)
 {
     struct am_importer *importer;
-    struct am_ack word = {0};
-    enum am_registry_result result = am_registry_put(
-        &p->registry, parcel, sizeof *parcel, bytes, strlen(bytes), &importer, &word);
+    struct am_registry_export *export;
+    struct am_message get;
+    enum am_registry_result result =
+        am_registry_receive(&f->registry, message, sizeof *message, bytes, strlen(bytes),
+                            &importer, &get, &export);
 
-    assert_ptr_equal(importer, result == AM_REGISTRY_UNKNOWN ? NULL : p->importer);
-    if (result != AM_REGISTRY_ACK_DUE)
-        return result;
-    assert_memory_equal(word.token, p->importer->token, sizeof word.token);
-    p->word = word.number;
+    assert_ptr_equal(importer, result == AM_REGISTRY_INVALID ? NULL : f->importer);
+    if (result == AM_REGISTRY_DATA_DUE) {
+        assert_memory_equal(&get, message, sizeof get);
+        am_registry_unref(export);
+    }
     return result;
 }
 
-static void a_parcel_is_written_to_its_place_alone(void **state)
+static enum am_registry_result put(struct fixture *f, struct am_message message,
+                                   const char *bytes)
+{
+    am_message_seal(&f->session, &message);
+    return deliver(f, &message, bytes);
+}
+
+static void a_put_is_written_to_granted_memory_only(void **state)
 {
     static const uint8_t nothing[ROOM];
-    struct parcels p;
-    struct am_put_head parcel, wrong;
+    struct am_message wrong;
+    struct fixture f;
 
-    puts_make(&p);
-    parcel = head_of(&p, 1, false);
-    wrong = parcel;
+    fixture_make(&f);
+    wrong = put_of(&f, 0, "abc");
     wrong.grant++;
-    assert_int_equal(put(&p, &wrong, "abc"), AM_REGISTRY_FORBIDDEN);
+    assert_int_equal(put(&f, wrong, "abc"), AM_REGISTRY_FORBIDDEN);
     wrong.grant = 0;
-    assert_int_equal(put(&p, &wrong, "abc"), AM_REGISTRY_FORBIDDEN);
-    wrong = parcel;
-    wrong.offset = ROOM - 2; /* a byte too far */
-    assert_int_equal(put(&p, &wrong, "abc"), AM_REGISTRY_FORBIDDEN);
-    wrong.offset = ROOM + 1;
-    assert_int_equal(put(&p, &wrong, ""), AM_REGISTRY_FORBIDDEN);
-    wrong.offset = UINT64_MAX;
-    assert_int_equal(put(&p, &wrong, "abc"), AM_REGISTRY_FORBIDDEN);
-    assert_memory_equal(p.memory, nothing, ROOM);
-    parcel.offset = ROOM - 3;
-    assert_int_equal(put(&p, &parcel, "abc"), AM_REGISTRY_WRITTEN);
-    assert_memory_equal(p.memory + ROOM - 3, "abc", 3);
-    parcel.offset = ROOM; /* no bytes */
-    assert_int_equal(put(&p, &parcel, ""), AM_REGISTRY_WRITTEN);
-    am_registry_release(&p.registry, p.importer, p.grant);
-    assert_int_equal(put(&p, &parcel, ""), AM_REGISTRY_FORBIDDEN);
-    puts_end(&p);
+    assert_int_equal(put(&f, wrong, "abc"), AM_REGISTRY_FORBIDDEN);
+    assert_int_equal(put(&f, put_of(&f, ROOM - 2, "abc"), "abc"), AM_REGISTRY_FORBIDDEN);
+    assert_int_equal(put(&f, put_of(&f, ROOM + 1, ""), ""), AM_REGISTRY_FORBIDDEN);
+    assert_int_equal(put(&f, put_of(&f, UINT64_MAX, "abc"), "abc"),
+                     AM_REGISTRY_FORBIDDEN);
+    assert_memory_equal(f.memory, nothing, ROOM);
+    assert_int_equal(put(&f, put_of(&f, ROOM - 3, "abc"), "abc"), AM_REGISTRY_DONE);
+    assert_memory_equal(f.memory + ROOM - 3, "abc", 3);
+    assert_int_equal(put(&f, put_of(&f, ROOM, ""), ""), AM_REGISTRY_DONE);
+    am_registry_release(f.importer, f.grant);
+    assert_int_equal(put(&f, put_of(&f, 0, ""), ""), AM_REGISTRY_FORBIDDEN);
+    fixture_end(&f);
 }
 
-static void a_parcel_without_the_pass_is_nothing(void **state)
+static void a_get_reads_granted_memory_only(void **state)
 {
+    struct am_message get, data = {.kind = AM_MESSAGE_DATA};
+    struct fixture f;
+
+    fixture_make(&f);
+    get = (struct am_message){.kind = AM_MESSAGE_GET, .grant = f.grant, .size = ROOM};
+    assert_int_equal(put(&f, get, ""), AM_REGISTRY_DATA_DUE);
+    get.offset = 1;
+    assert_int_equal(put(&f, get, ""), AM_REGISTRY_FORBIDDEN);
+    get.size = UINT32_MAX;
+    assert_int_equal(put(&f, get, ""), AM_REGISTRY_FORBIDDEN);
+    data.grant = f.grant;
+    assert_int_equal(put(&f, data, ""), AM_REGISTRY_FORBIDDEN); /* not a request */
+    fixture_end(&f);
+}
+
+/* An export that is withdrawn is freed when the reply to a get was sent. */
+static void memory_stays_until_a_reply_is_sent(void **state)
+{
+    struct am_registry_export *export;
     struct am_importer *importer;
-    struct am_ack word;
-    struct am_put_head parcel, strange;
-    struct parcels p;
+    struct am_message get;
+    struct fixture f;
 
-    puts_make(&p);
-    parcel = strange = head_of(&p, 1, true);
-    strange.token[AM_TOKEN_SIZE - 1] ^= 1;
-    assert_int_equal(put(&p, &strange, "abc"), AM_REGISTRY_UNKNOWN);
-    for (size_t size = 0; size < sizeof parcel; size++)
-        assert_int_equal(
-            am_registry_put(&p.registry, &parcel, size, "", 0, &importer, &word),
-            AM_REGISTRY_UNKNOWN);
-    am_registry_disconnect(&p.registry, p.importer,
-                           0); /* bytes that were under way come too late */
-    assert_int_equal(
-        am_registry_put(&p.registry, &parcel, sizeof parcel, "abc", 3, &importer, &word),
-        AM_REGISTRY_UNKNOWN);
-    assert_null(importer);
-    assert_ptr_equal(enter(&p.registry, 1), p.importer);
-    assert_int_equal(put(&p, &parcel, "abc"),
-                     AM_REGISTRY_UNKNOWN); /* of the time before */
-    parcel = head_of(&p, 1, true);
-    assert_int_equal(put(&p, &parcel, "abc"),
-                     AM_REGISTRY_FORBIDDEN); /* what it has is not told */
-    assert_int_equal(p.memory[0], 0);
-    p.importer->is_reconnecting = false;
-    assert_int_equal(put(&p, &parcel, "abc"), AM_REGISTRY_ACK_DUE);
-    assert_int_equal(p.word, 1); /* counted from the connection's begin on */
-    puts_end(&p);
+    fixture_make(&f);
+    get = (struct am_message){.kind = AM_MESSAGE_GET, .grant = f.grant, .size = ROOM};
+    am_message_seal(&f.session, &get);
+    assert_int_equal(am_registry_receive(&f.registry, &get, sizeof get, "", 0, &importer,
+                                         &get, &export),
+                     AM_REGISTRY_DATA_DUE);
+    am_registry_remove(&f.registry, f.importer);
+    am_registry_withdraw(&f.registry, 5);
+    assert_int_equal(n_freed, 0);
+    am_registry_unref(export);
+    assert_int_equal(n_freed, 1);
 }
 
-/* Numbers in the order of their arrival, with a + behind one that asks; when there is word. */
-static void word_follows(const char *order, const char *words)
+static void a_message_of_another_session_is_ignored(void **state)
 {
-    struct parcels p;
-    char told[16] = "";
+    struct am_registry_export *export;
+    struct am_importer *importer;
+    struct am_message message, wrong, get;
+    struct fixture f;
 
-    puts_make(&p);
-    for (const char *at = order; *at != '\0'; at++) {
-        struct am_put_head parcel = head_of(&p, (uint64_t)(*at - '0'), at[1] == '+');
+    fixture_make(&f);
+    message = put_of(&f, 0, "abc");
+    am_message_seal(&f.session, &message);
+    wrong = message;
+    wrong.token[AM_TOKEN_SIZE - 1] ^= 1;
+    assert_int_equal(deliver(&f, &wrong, "abc"), AM_REGISTRY_INVALID);
+    wrong = message; /* the right token, without the key */
+    wrong.offset = 8;
+    assert_int_equal(deliver(&f, &wrong, "abc"), AM_REGISTRY_INVALID);
+    for (size_t size = 0; size < sizeof message; size++)
+        assert_int_equal(am_registry_receive(&f.registry, &message, size, "", 0,
+                                             &importer, &get, &export),
+                         AM_REGISTRY_INVALID);
+    am_registry_disconnect(&f.registry, f.importer, 0); /* the message arrives late */
+    assert_int_equal(am_registry_receive(&f.registry, &message, sizeof message, "abc", 3,
+                                         &importer, &get, &export),
+                     AM_REGISTRY_INVALID);
+    assert_ptr_equal(enter(&f.registry, 1), f.importer);
+    f.session = f.importer->session;
+    assert_int_equal(deliver(&f, &message, "abc"), AM_REGISTRY_INVALID);
+    /* The importer has not reported its grants yet. */
+    assert_int_equal(put(&f, put_of(&f, 0, "abc"), "abc"), AM_REGISTRY_FORBIDDEN);
+    assert_int_equal(f.memory[0], 0);
+    f.importer->is_reconnecting = false;
+    assert_int_equal(put(&f, put_of(&f, 0, "abc"), "abc"), AM_REGISTRY_DONE);
+    assert_int_equal(f.memory[0], 'a');
+    fixture_end(&f);
+}
 
-        at += at[1] == '+';
-        p.word = 0;
-        if (put(&p, &parcel, "") == AM_REGISTRY_ACK_DUE)
-            assert_in_range(p.word, 1, 9);
-        told[strlen(told)] = p.word == 0 ? '.' : (char)('0' + p.word);
+static void a_repeated_put_is_not_written_again(void **state)
+{
+    struct am_message first;
+    struct fixture f;
+
+    fixture_make(&f);
+    first = put_of(&f, 0, "old");
+    am_message_seal(&f.session, &first);
+    assert_int_equal(deliver(&f, &first, "old"), AM_REGISTRY_DONE);
+    assert_int_equal(put(&f, put_of(&f, 0, "new"), "new"), AM_REGISTRY_DONE);
+    assert_int_equal(deliver(&f, &first, "old"), AM_REGISTRY_INVALID);
+    assert_memory_equal(f.memory, "new", 3);
+    fixture_end(&f);
+}
+
+/* Numbers in the order of their arrival, + after one that wants an ACK; the ACKs. */
+static void acks_follow(const char *order, const char *acks)
+{
+    struct am_message message[10], ack;
+    struct am_session exporter;
+    struct fixture f;
+    char sent[16] = "";
+
+    fixture_make(&f);
+    for (size_t i = 1; i < 10; i++) {
+        const char *at = strchr(order, (int)('0' + i));
+
+        message[i] = put_of(&f, 0, "");
+        message[i].reference = at != NULL && at[1] == '+';
+        am_message_seal(&f.session, &message[i]);
     }
-    assert_string_equal(told, words);
-    puts_end(&p);
+    exporter = f.session;
+    for (const char *at = order; *at != '\0'; at++) {
+        if (*at == '+')
+            continue;
+        assert_int_equal(deliver(&f, &message[*at - '0'], ""), AM_REGISTRY_DONE);
+        if (am_registry_ack(f.importer, &ack)) {
+            assert_int_equal(ack.kind, AM_MESSAGE_ACK);
+            assert_true(am_message_open(&exporter, &ack, 0));
+            sent[strlen(sent)] = (char)('0' + ack.reference);
+        } else {
+            sent[strlen(sent)] = '.';
+        }
+    }
+    assert_string_equal(sent, acks);
+    fixture_end(&f);
 }
 
-static void word_is_sent_when_all_before_have_arrived(void **state)
+static void an_ack_is_sent_when_all_before_have_arrived(void **state)
 {
-    word_follows("12+34+", ".2.4");
-    word_follows("1+2+3+", "123");
-    word_follows("2+1", ".2");
-    word_follows("24+13", "...4");
-    word_follows("2+4+13", "...4"); /* the later one counts for both */
-    word_follows("9+12", "...");    /* it never comes */
+    acks_follow("12+34+", ".2.4");
+    acks_follow("1+2+3+", "123");
+    acks_follow("2+1", ".2");
+    acks_follow("24+13", "...4");
+    acks_follow("2+4+13", "...4"); /* one ACK for both */
+    acks_follow("9+12", "...");    /* the others do not arrive */
 }
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(only_the_whole_ticket_opens),
-        cmocka_unit_test(the_list_decides_unless_it_is_open),
-        cmocka_unit_test(memory_goes_with_the_last_of_exporter_and_importers),
+        cmocka_unit_test(only_the_whole_ticket_is_accepted),
+        cmocka_unit_test(the_list_decides_unless_the_export_is_open),
+        cmocka_unit_test(memory_is_freed_by_the_last_of_exporter_and_importers),
         cmocka_unit_test(a_guest_that_is_away_keeps_its_memory_for_the_lease),
         cmocka_unit_test(a_guest_that_comes_back_without_memory_has_given_it_back),
         cmocka_unit_test(a_process_is_away_once),
         cmocka_unit_test(a_number_is_exported_once),
-        cmocka_unit_test(a_parcel_is_written_to_its_place_alone),
-        cmocka_unit_test(a_parcel_without_the_pass_is_nothing),
-        cmocka_unit_test(word_is_sent_when_all_before_have_arrived),
+        cmocka_unit_test(a_put_is_written_to_granted_memory_only),
+        cmocka_unit_test(a_get_reads_granted_memory_only),
+        cmocka_unit_test(memory_stays_until_a_reply_is_sent),
+        cmocka_unit_test(a_message_of_another_session_is_ignored),
+        cmocka_unit_test(a_repeated_put_is_not_written_again),
+        cmocka_unit_test(an_ack_is_sent_when_all_before_have_arrived),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -223,8 +223,8 @@ static void a_recorded_handshake_opens_nothing(void **state)
     pair_destroy(&pair);
 }
 
-/* Both sides have it, and it is another one in each connection. */
-static void the_pass_is_of_one_connection(void **state)
+/* Both sides have the same token and keys, and each connection has others. */
+static void each_connection_has_its_own_session(void **state)
 {
     uint8_t before[AM_TOKEN_SIZE];
     struct pair pair;
@@ -232,19 +232,27 @@ static void the_pass_is_of_one_connection(void **state)
     pair_init(&pair);
     talk(&pair, 4096);
     assert_up(&pair);
-    assert_memory_equal(pair.client.link.token, pair.server.link.token, sizeof before);
-    assert_memory_not_equal(pair.client.link.token, pair.client.link.in_key,
+    assert_memory_equal(pair.client.link.session.token, pair.server.link.session.token,
+                        sizeof before);
+    assert_memory_not_equal(pair.client.link.session.token, pair.client.link.in_key,
                             sizeof before);
-    assert_memory_not_equal(pair.client.link.token, pair.client.link.out_key,
+    assert_memory_not_equal(pair.client.link.session.token, pair.client.link.out_key,
                             sizeof before);
-    memcpy(before, pair.client.link.token, sizeof before);
+    memcpy(before, pair.client.link.session.token, sizeof before);
+    assert_memory_equal(pair.client.link.session.out_key, pair.server.link.session.in_key,
+                        AM_MESSAGE_KEY);
+    assert_memory_equal(pair.client.link.session.in_key, pair.server.link.session.out_key,
+                        AM_MESSAGE_KEY);
+    assert_memory_not_equal(pair.client.link.session.in_key,
+                            pair.client.link.session.out_key, AM_MESSAGE_KEY);
     pair_destroy(&pair);
     pair_init(&pair);
     pair.client.link.nonce[0] ^= 1;
     talk(&pair, 4096);
     assert_up(&pair);
-    assert_memory_equal(pair.client.link.token, pair.server.link.token, sizeof before);
-    assert_memory_not_equal(pair.client.link.token, before, sizeof before);
+    assert_memory_equal(pair.client.link.session.token, pair.server.link.session.token,
+                        sizeof before);
+    assert_memory_not_equal(pair.client.link.session.token, before, sizeof before);
     pair_destroy(&pair);
 }
 
@@ -350,7 +358,7 @@ int main(void)
         cmocka_unit_test(every_bit_of_the_handshake_counts),
         cmocka_unit_test(an_altered_repeated_or_reflected_frame_ends_it),
         cmocka_unit_test(a_recorded_handshake_opens_nothing),
-        cmocka_unit_test(the_pass_is_of_one_connection),
+        cmocka_unit_test(each_connection_has_its_own_session),
         cmocka_unit_test(another_version_is_told),
         cmocka_unit_test(a_greeting_of_another_program_ends_it),
         cmocka_unit_test(a_slow_handshake_is_given_up),

@@ -1,8 +1,9 @@
-/* The remote backend against a fabric process that the test plays: slots and doorbells. */
+/* The remote backend with a fabric process that the test emulates: slots and doorbells. */
 #include "unit.h"
 
 #include <linux/futex.h>
 #include <pthread.h>
+#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -48,6 +49,7 @@ static int begin(void **state)
     am_remote.session = session_new();
     am_remote.state = AM_REMOTE_UP;
     am_remote.generation++;
+    am_remote.n_ids = 10 * AM_PORT_SLOTS; /* earlier requests */
     mem.impl[AM_REMOTE_GENERATION] = am_remote.generation;
     return 0;
 }
@@ -83,10 +85,10 @@ static void a_copy_of_an_earlier_session_frees_no_channel_of_this_one(void **sta
 
 static void ring(uint32_t slot, uint32_t id)
 {
-    struct am_port_doorbells *doorbells_ =
+    struct am_port_doorbells *doorbells =
         (void *)(am_remote.session->area + AM_PORT_DOORBELLS_AT);
 
-    atomic_store(&doorbells_->done[slot], id);
+    atomic_store(&doorbells->done[slot], id);
     am_remote_ring(am_remote.session, slot / AM_PORT_CHANNEL_SLOTS);
 }
 
@@ -106,8 +108,12 @@ static void *serve_get(void *arg)
             return "not a get";
         slot = am_remote.session->area + message.move.slot * AM_PORT_SLOT_SIZE;
         memset(slot, 0xee, message.move.size);
-        for (int i = 0; i < 100; i++)
+        for (int i = 0; i < 1000; i++) {
             ring(message.move.slot, message.id - AM_PORT_SLOTS);
+            sched_yield();
+            if (!am_remote.session->slots[message.move.slot].is_moving)
+                return "an earlier doorbell has ended the move";
+        }
         memset(slot, (int)++n, message.move.size);
         ring(message.move.slot, message.id);
     }

@@ -85,7 +85,8 @@ static int ping(const char *where)
     execl(path, path, folder, "ping", where, key, seconds, (char *)NULL);
     fprintf(stderr,
             "aclmem fabric: %s: %s; this aclmem has no fabric between machines: build it "
-            "where libucx-dev and libsodium-dev are installed, or install its Debian "
+            "where libucx-dev, libsodium-dev and libseccomp-dev are installed, or "
+            "install its Debian "
             "package and libucx0\n",
             path, strerror(errno));
     return EXIT_NOT_FOUND;

@@ -386,13 +386,13 @@ static void pieces_start(struct copy *c)
 /* Waits until the doorbell was rung since it was counted; polls first for a short copy. */
 static void doorbell_wait(const struct copy *c, uint32_t count)
 {
-    struct am_port_doorbells *doorbells_ = doorbells(c->session);
-    _Atomic uint32_t *word = &doorbells_->count[c->channel];
+    struct am_port_doorbells *bank = doorbells(c->session);
+    _Atomic uint32_t *word = &bank->count[c->channel];
     bool is_short = c->size <= AM_PORT_SHORT;
     uint64_t until = is_short ? am_clock() + AM_PORT_AWAKE : 0;
 
     /* Puts before the last one need not wake this thread, unless one has failed. */
-    atomic_store(&doorbells_->is_last_awaited[c->channel],
+    atomic_store(&bank->is_last_awaited[c->channel],
                  c->left == 0 && c->rc == ACL_SUCCESS);
     while (is_short && atomic_load(word) == count && am_clock() < until)
         sched_yield();

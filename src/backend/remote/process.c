@@ -316,7 +316,7 @@ static aclError start_locked(int directory) AM_REQUIRES(am_remote.start)
         return rc;
     am_log(AM_LOG_INFO, "the fabric is up: %s, port %u", am_option_text(AM_OPTION_fabric),
            reply.up.place.port);
-    am_log(reply.up.is_open ? AM_LOG_WARN : AM_LOG_INFO, "the fabric: %.*s",
+    am_log(reply.up.is_exposed ? AM_LOG_WARN : AM_LOG_INFO, "the fabric: %.*s",
            (int)sizeof reply.text - 1, reply.text);
     return ACL_SUCCESS;
 }

@@ -44,8 +44,8 @@ static aclError folder_find(char *folder, size_t size)
     AM_REQUIRE(
         access(path, X_OK) == 0, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
         "this aclmem has no fabric between machines: %s is missing; build it where "
-        "libucx-dev and libsodium-dev are installed, or install its Debian package and "
-        "libucx0",
+        "libucx-dev, libsodium-dev and libseccomp-dev are installed, or install its "
+        "Debian package and libucx0",
         path);
     return ACL_SUCCESS;
 }
