@@ -103,7 +103,7 @@ RULES = [
     ("test/examples/*", PUBLIC),
     ("test/toolkit/*", ["test/toolkit/*", "test/support/*", "test/unit/unit.h", "src/toolkit/*.def"] + PUBLIC),
     ("test/share/*", ["test/share/*", "test/support/*"] + PUBLIC),
-    ("test/fabric/cheat.c", ["src/fabric/*"] + BASE),  # speaks as fabric processes do
+    ("test/fabric/attacker.c", ["src/fabric/*"] + BASE),  # speaks as fabric processes do
     ("test/fabric/*", ["test/fabric/*", "test/support/*"] + PUBLIC),
     ("test/layer/*", ["test/layer/*", "test/support/*", "src/api/api.h", "src/base/epoch.h", "src/api/*.def", "src/layer/check.h", "src/layer/layers.h"] + PUBLIC),
     ("test/over/*", PUBLIC),
