@@ -72,9 +72,6 @@ needed_to_check() {
     has_runtimes || lack "$(runtimes_package)" "Clang's address, thread and fuzzer runtimes"
 }
 
-needed_to_bench() {
-    need has_jemalloc libjemalloc2 "jemalloc, which blocks are compared with"
-}
 
 needed_to_pack() {
     need "has patchelf" patchelf "patchelf, to carry libraries in a wheel"
@@ -114,12 +111,6 @@ has_cmake() {
     [ "${version%%.*}" -gt 3 ] || { [ "${version%%.*}" -eq 3 ] && [ "${version#*.}" -ge 22 ]; }
 }
 
-has_jemalloc() {
-    for folder in /usr/lib/*-linux-gnu /usr/lib64 /usr/lib; do
-        [ ! -e "$folder/libjemalloc.so.2" ] || return 0
-    done
-    return 1
-}
 
 has_package() {
     [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null)" = installed ]
@@ -219,7 +210,6 @@ look() {
     *) needed_to_build ;;
     esac
     case $mode in check | coverage) needed_to_check ;; esac
-    [ "$mode" != bench ] || needed_to_bench
     [ "$mode" != wheel ] || needed_to_pack
     [ "$mode" != deb ] || needed_for_debian
     [ "$mode" != docs ] || need "has mkdocs" mkdocs "mkdocs, which makes the site of the documents"

@@ -12,7 +12,6 @@
 #include "core/device/context.h"
 #include "core/device/setup.h"
 #include "core/heap/heap.h"
-#include "core/heap/heap_cache.h"
 #include "core/stream/stream.h"
 
 #define BAND_WIDTHS (ACL_MEM_TYPE_LOW_BAND_WIDTH | ACL_MEM_TYPE_HIGH_BAND_WIDTH)
@@ -59,39 +58,18 @@ static aclError policy_page(unsigned policy, size_t size, uint32_t *ret_page)
 static aclError device_malloc(void **ret_addr, size_t size, unsigned policy, size_t pad,
                               unsigned module)
 {
-    struct am_heap *heap;
     int32_t device;
     uint32_t page;
-    aclError rc;
 
     AM_TRY(policy_page(policy, size, &page));
     AM_TRY(am_context_device(&device));
     AM_REQUIRE(size <= SIZE_MAX - 64, ACL_ERROR_RT_MEMORY_ALLOCATION,
                "Failed to allocate %zu bytes: no device has that much memory", size);
-    heap = am_heap_of(device, AM_HEAP_DEVICE);
-    rc = am_heap_malloc(heap, size, page < AM_GIB ? pad : 0, page, module, ret_addr);
-    am_cache_note(heap);
-    return rc;
+    return am_heap_malloc(am_heap_of(device, AM_HEAP_DEVICE), size,
+                          page < AM_GIB ? pad : 0, page, module, ret_addr);
 }
 
-/*
- * The short way for small blocks of the policies that every product has: true when it led
- * to one.  All that the long way checks holds there, or am_cache_noted() gives nothing.
- */
-static inline bool malloc_short(void **ret_addr, size_t size, unsigned policy, size_t pad)
-{
-    struct am_bins *bins = am_cache_noted();
-
-    return bins != NULL && ret_addr != NULL && size - 1 < AM_CACHED_MAX - 64 &&
-           policy <= ACL_MEM_MALLOC_NORMAL_ONLY &&
-           am_bins_take(bins, size, am_heap_room(AM_HEAP_DEVICE, size, pad),
-                        (policy == ACL_MEM_MALLOC_HUGE_ONLY ? AM_WORD_HUGE : 0) |
-                            am_word_padded(pad),
-                        ret_addr);
-}
-
-static __attribute__((noinline)) aclError malloc_long(void **devPtr, size_t size,
-                                                      unsigned policy, size_t pad)
+static aclError plain_malloc(void **devPtr, size_t size, unsigned policy, size_t pad)
 {
     AM_REQUIRE_NONNULL(devPtr);
     AM_REQUIRE_NONZERO(size);
@@ -100,16 +78,12 @@ static __attribute__((noinline)) aclError malloc_long(void **devPtr, size_t size
 
 aclError am_aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
-    if (malloc_short(devPtr, size, (unsigned)policy, am_setup.malloc_pad))
-        return ACL_SUCCESS;
-    return malloc_long(devPtr, size, (unsigned)policy, am_setup.malloc_pad);
+    return plain_malloc(devPtr, size, (unsigned)policy, am_setup.malloc_pad);
 }
 
 aclError am_aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
-    if (malloc_short(devPtr, size, (unsigned)policy, 0))
-        return ACL_SUCCESS;
-    return malloc_long(devPtr, size, (unsigned)policy, 0);
+    return plain_malloc(devPtr, size, (unsigned)policy, 0);
 }
 
 aclError am_aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
@@ -254,19 +228,15 @@ static size_t usage_collect(struct am_domain *domain, aclrtMemUsageInfo *usage)
     size_t n = 1;
 
     for (unsigned i = 0; i < AM_MODULES; i++) {
-        int64_t now = heap->modules[i].now;
-        int64_t highest = heap->modules[i].peak;
+        uint64_t now = heap->modules[i].now;
+        uint64_t highest = heap->modules[i].peak;
 
-        if (highest <= 0)
+        if (highest == 0)
             continue;
-        if (now < 0)
-            now = 0;
-        if (highest < now) /* it is about to rise */
-            highest = now;
-        others += (size_t)now;
+        others += now;
         usage[n] = (aclrtMemUsageInfo){
-            .curMemSize = (uint64_t)now,
-            .memPeakSize = (uint64_t)highest,
+            .curMemSize = now,
+            .memPeakSize = highest > now ? highest : now, /* about to rise */
         };
         snprintf(usage[n].name, sizeof usage[n].name, "MODULE_%u", i);
         n++;

@@ -69,7 +69,7 @@ static void attributes_find(const struct am_mapping *mapping, uintptr_t addr,
     struct am_block_info block;
     struct am_bounds bounds;
 
-    if (mapping->run != NULL) {
+    if (am_heap_owns(mapping)) {
         if (am_heap_find((const void *)addr, &block))
             attributes_fill(attributes, block.device, block.page);
     } else if (am_mapping_block(mapping, addr, &bounds)) {

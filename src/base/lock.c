@@ -4,16 +4,16 @@
  */
 #include "base/lock.h"
 
-#include <linux/futex.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/syscall.h>
-#include <unistd.h>
+#include <time.h>
 
 #include "base/assert.h"
 #include "base/util.h"
 
-#define SPINS 100 /* about as long as a latch is held by a thread that runs */
+#define N_POLLS 64u
+#define N_YIELDS 256u
 
 #ifndef AM_NDEBUG
 
@@ -90,35 +90,19 @@ AM_HOT AM_NO_LOCK_ANALYSIS void am_unlock(struct am_lock *lock)
     am_held_pop(lock);
 }
 
-/* Lets the other thread of the core go on. */
-static void spin(void)
-{
-#if defined(__x86_64__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("yield");
-#endif
-}
-
+/*
+ * The owner needs a few lines more, unless it lost its processor.  Then the yields let it
+ * run, or the sleep if this thread has a higher priority.
+ */
 void am_latch_wait(struct am_latch *latch)
 {
-    for (int i = 0; i < SPINS; i++) {
-        unsigned was_free = 0;
+    static const struct timespec interval = {.tv_nsec = 50000};
 
-        if (atomic_compare_exchange_weak_explicit(
-                &latch->state, &was_free, 1, memory_order_acquire, memory_order_relaxed))
-            return;
-        spin();
+    for (unsigned i = 0; atomic_load_explicit(&latch->is_taken, memory_order_relaxed);
+         i++) {
+        if (i >= N_POLLS + N_YIELDS)
+            nanosleep(&interval, NULL);
+        else if (i >= N_POLLS)
+            sched_yield();
     }
-    /*
-     * A woken thread cannot know whether other threads sleep, so it takes the latch as
-     * 2.
-     */
-    while (atomic_exchange_explicit(&latch->state, 2, memory_order_acquire) != 0)
-        syscall(SYS_futex, &latch->state, FUTEX_WAIT_PRIVATE, 2, NULL, NULL, 0);
-}
-
-void am_latch_wake(struct am_latch *latch)
-{
-    syscall(SYS_futex, &latch->state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }

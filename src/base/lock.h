@@ -6,9 +6,10 @@
  * list and abort on a reversal, naming both.  Clang checks _locked functions by the
  * attributes (-Wthread-safety).
  *
- * A latch is a lock for a few lines in which the thread does not wait.  Taking one is
- * one instruction; the two calls of a mutex are visible in the shortest of our
- * functions.
+ * A latch is a lock for a few lines in which the thread does not wait.  It takes one
+ * atomic instruction and no call; a mutex takes two of each, which is visible in the
+ * shortest functions.  A thread that finds a latch taken polls it, and sleeps between polls
+ * if the owner seems to have lost its processor.
  */
 #ifndef AM_BASE_LOCK_H
 #define AM_BASE_LOCK_H
@@ -75,7 +76,7 @@ void am_unlock(struct am_lock *lock) AM_RELEASE(*lock);
 
 /* A latch is one word in builds without assertions: many objects have one. */
 struct AM_CAPABILITY("mutex") am_latch {
-    atomic_uint state; /* 0: free; 1: taken; 2: taken, and a thread sleeps */
+    atomic_bool is_taken;
 #ifndef AM_NDEBUG
     enum am_rank rank;
     const char *name;
@@ -90,13 +91,12 @@ struct AM_CAPABILITY("mutex") am_latch {
 #else
 #define AM_LATCH_INIT(rank_, name_) \
     { \
-        .state = 0 \
+        .is_taken = false \
     }
 #endif
 
-/* The slow paths: waits until this thread has it; wakes one sleeping thread. */
+/* Returns when the latch was free; another thread may have taken it since. */
 void am_latch_wait(struct am_latch *latch) __attribute__((cold));
-void am_latch_wake(struct am_latch *latch) __attribute__((cold));
 
 /* The thread's list of what it holds. */
 #ifndef AM_NDEBUG
@@ -110,19 +110,15 @@ void am_held_pop(const void *lock);
 AM_NO_LOCK_ANALYSIS static inline void am_latch_take(struct am_latch *latch)
     AM_ACQUIRE(*latch)
 {
-    unsigned was_free = 0;
-
     am_held_push(latch, latch->rank, latch->name);
-    if (!atomic_compare_exchange_strong_explicit(
-            &latch->state, &was_free, 1, memory_order_acquire, memory_order_relaxed))
+    while (atomic_exchange_explicit(&latch->is_taken, true, memory_order_acquire))
         am_latch_wait(latch);
 }
 
 AM_NO_LOCK_ANALYSIS static inline void am_latch_give(struct am_latch *latch)
     AM_RELEASE(*latch)
 {
-    if (atomic_exchange_explicit(&latch->state, 0, memory_order_release) == 2)
-        am_latch_wake(latch);
+    atomic_store_explicit(&latch->is_taken, false, memory_order_release);
     am_held_pop(latch);
 }
 

@@ -35,7 +35,7 @@ bool am_watch_find(uintptr_t addr, struct am_watch_place *ret_place)
         .size = mapping->size,
         .device = mapping->device,
     };
-    if (mapping->run != NULL && am_heap_find((const void *)addr, &info)) {
+    if (am_heap_owns(mapping) && am_heap_find((const void *)addr, &info)) {
         ret_place->what = "block";
         ret_place->start = info.bounds.start;
         ret_place->size = info.bounds.asked;

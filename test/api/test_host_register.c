@@ -277,6 +277,27 @@ static void a_block_that_is_freed_is_no_longer_registered(void **state)
     host_free(q);
 }
 
+static void small_blocks_of_malloc_host_are_registered(void **state)
+{
+    char *p[3];
+
+    for (int i = 0; i < 3; i++)
+        p[i] = host_malloc(512);
+    for (int i = 0; i < 3; i++) {
+        assert_acl_ok(register_mapped(p[i], 512));
+        assert_refused(register_mapped(p[i], 512),
+                       ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED, "registered");
+        assert_refused(register_mapped(p[i] + 64, 64), ACL_ERROR_RT_ADDR_UNALIGNED,
+                       "aclrtMallocHost");
+    }
+    assert_refused(register_mapped(p[1], 5000), ACL_ERROR_RT_PARAM_INVALID, "exceed");
+    assert_acl_ok(aclrtHostUnregister(p[1]));
+    assert_refused(aclrtHostUnregister(p[1]), ACL_ERROR_HOST_MEMORY_NOT_REGISTERED,
+                   "not registered");
+    for (int i = 0; i < 3; i++) /* and what is registered ends with the block */
+        host_free(p[i]);
+}
+
 static void device_memory_is_refused(void **state)
 {
     char *p = device_malloc(5 * MIB);
@@ -566,6 +587,7 @@ int main(void)
         claim_blocks_both(memory_that_is_not_there_is_refused),
         claim_blocks_both(shared_memory_is_registered),
         claim_blocks_both(blocks_of_malloc_host_are_registered),
+        claim_blocks_both(small_blocks_of_malloc_host_are_registered),
         claim_blocks_both(a_block_that_is_freed_is_no_longer_registered),
         claim_blocks_both(device_memory_is_refused),
         claim_blocks(mapped_host_memory_is_registered_but_not_pinned),

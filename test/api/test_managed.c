@@ -4,6 +4,7 @@
 #include "support/vmm.h"
 #include "support/work.h"
 
+#include <malloc.h>
 #include <string.h>
 
 #define WINDOW ((uintptr_t)0x90000000000)
@@ -318,6 +319,28 @@ static aclError advise(char *ptr, size_t size, aclrtMemManagedAdviseType type,
     return aclrtMemManagedAdvise(ptr, size, type, location);
 }
 
+/* Bytes of the process's allocator in use; 0 under a sanitizer, which finds leaks itself. */
+static size_t allocated(void)
+{
+    return mallinfo2().uordblks;
+}
+
+static void starts_and_stops_leak_nothing(void **state)
+{
+    enum { N_WARM = 8, N = 64 };
+    size_t before = 0;
+
+    for (int i = 0; i < N_WARM + N; i++) {
+        if (i == N_WARM)
+            before = allocated();
+        take(CHUNK);
+        assert_acl_ok(aclFinalize());
+        assert_acl_ok(aclInit(NULL));
+        assert_acl_ok(aclrtSetDevice(0));
+    }
+    assert_true(allocated() < before + N * KIB);
+}
+
 static void read_mostly_is_about_all_pages(void **state)
 {
     const aclrtMemManagedRangeAttribute attr = ACL_MEM_RANGE_ATTRIBUTE_READ_MOSTLY;
@@ -612,6 +635,7 @@ int main(void)
         claim_alone(without_a_device_there_is_none),
         claim_alone(only_a2_and_a3_have_it),
         claim_both(finalize_frees_leftover_blocks),
+        claim_both(starts_and_stops_leak_nothing),
         claim_both(read_mostly_is_about_all_pages),
         claim_both(preferred_locations_are_reported_in_three_ways),
         claim_both(accessors_are_those_of_all_pages),

@@ -107,6 +107,62 @@ static void memory_of_a_killed_process_is_free_again(void **state)
     }
 }
 
+/*
+ * Role "spender": allocates blocks of many sizes until the device is full, and frees them,
+ * as often as it is told to.
+ */
+static int play_spender(void)
+{
+    enum { N = 4096 };
+    static void *blocks[N];
+    uint64_t n_rounds;
+
+    if (aclInit(NULL) != ACL_SUCCESS || aclrtSetDevice(0) != ACL_SUCCESS)
+        return 2;
+    while (peer_next(&n_rounds)) {
+        for (uint64_t round = 0; round < n_rounds; round++) {
+            size_t size = 1000 + 77777 * round;
+            int n = 0;
+
+            while (n < N && aclrtMalloc(&blocks[n], size, ACL_MEM_MALLOC_HUGE_FIRST) ==
+                                ACL_SUCCESS) {
+                size = size < 3 * MIB ? size * 3 / 2 : 1000 + size % 5000;
+                n++;
+            }
+            while (n > 0) {
+                if (aclrtFree(blocks[--n]) != ACL_SUCCESS)
+                    return 4;
+            }
+        }
+        peer_answer(free_memory());
+    }
+    return aclFinalize() == ACL_SUCCESS ? 0 : 3;
+}
+
+static void memory_that_a_process_freed_is_free_for_all(void **state)
+{
+    static const char *const memory[] = {"ACLMEM_MEMORY=16M", "ACLMEM_MEMORY=64M",
+                                         "ACLMEM_MEMORY=256M"};
+
+    for (int i = 0; i < 3; i++) {
+        size_t capacity = (size_t)16 * MIB << 2 * i;
+        struct peer other;
+        void *all = NULL;
+
+        start("default", memory[i]);
+        assert_acl_ok(aclrtSetDevice(0));
+        other = peer_start("spender");
+        assert_int_equal(peer_ask(&other, 6), capacity);
+        assert_int_equal(free_memory(), capacity);
+        assert_acl_ok(aclrtMalloc(&all, capacity - 64, ACL_MEM_MALLOC_HUGE_FIRST));
+        assert_int_equal(peer_ask(&other, 1), 0);
+        assert_acl_ok(aclrtFree(all));
+        assert_int_equal(peer_ask(&other, 1), capacity);
+        assert_int_equal(peer_end(&other), 0);
+        assert_acl_ok(aclFinalize());
+    }
+}
+
 static void hidden_devices_are_the_same_ones(void **state)
 {
     struct peer other;
@@ -256,6 +312,7 @@ int main(int argc, char **argv)
         claim_both(free_memory_excludes_memory_of_all_processes),
         claim_both(a_device_is_full_whichever_process_filled_it),
         claim(memory_of_a_killed_process_is_free_again),
+        claim_alone(memory_that_a_process_freed_is_free_for_all),
         claim(hidden_devices_are_the_same_ones),
         claim(unlike_processes_have_devices_of_their_own),
         claim(figures_of_one_process_are_its_own),
@@ -266,6 +323,8 @@ int main(int argc, char **argv)
 
     if (argc == 2 && strcmp(argv[1], "user") == 0)
         return play_user();
+    if (argc == 2 && strcmp(argv[1], "spender") == 0)
+        return play_spender();
     if (argc == 2)
         return play_holder(strcmp(argv[1], "blocks") == 0);
     return run_claims(tests);

@@ -135,32 +135,6 @@ static void credits_go_when_the_device_is_no_longer_used(void **state)
     assert_int_equal(domain->used, 0);
 }
 
-/* Idle memory of another thread, which gives it back as soon as it was looked at. */
-static size_t idle_of_another;
-
-static size_t idle_then_gone(struct am_domain *domain)
-{
-    size_t size = idle_of_another;
-
-    idle_of_another = 0;
-    if (size > 0)
-        am_domain_uncharge(domain, size);
-    return size;
-}
-
-static void memory_that_goes_during_a_look_is_not_free_twice(void **state)
-{
-    static const struct am_reclaim another = {.idle = idle_then_gone};
-    struct am_domain *domain = *state;
-
-    assert_int_equal(charge(domain, 10 * AM_MIB), ACL_SUCCESS);
-    am_domain_set_reclaim(&another);
-    idle_of_another = 4 * AM_MIB;
-    assert_int_equal(room(domain), CAPACITY - 6 * AM_MIB);
-    am_domain_set_reclaim(NULL);
-    am_domain_uncharge(domain, 6 * AM_MIB);
-}
-
 #define N_PAIRS 20000
 
 /* Never more than there is, whoever has it, with credits or without. */
@@ -217,7 +191,6 @@ int main(void)
         on_a_domain(a_credit_is_free_memory),
         on_a_domain(a_credit_has_a_limit),
         cmocka_unit_test(a_small_domain_has_no_credit),
-        on_a_domain(memory_that_goes_during_a_look_is_not_free_twice),
         on_a_domain(credits_serve_whoever_needs_the_memory),
         on_a_domain(credits_go_when_the_device_is_no_longer_used),
         on_a_domain(threads_never_have_more_than_there_is),

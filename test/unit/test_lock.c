@@ -4,7 +4,6 @@
  */
 #include "unit.h"
 
-#include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -195,33 +194,6 @@ static void a_lock_keeps_other_threads_out(void **state)
     }
 }
 
-/* The first of them has it until all others wait, however long that takes. */
-static const char *have_others_sleep(struct worker *self)
-{
-    atomic_uint *n_passed = self->shared;
-
-    am_latch_take(&leaf);
-    while (atomic_fetch_add(n_passed, 0) == 0 && leaf.state != 2)
-        sched_yield();
-    atomic_fetch_add(n_passed, 1);
-    am_latch_give(&leaf);
-    return NULL;
-}
-
-static void a_thread_that_sleeps_for_a_latch_is_woken(void **state)
-{
-    for (int round = 0; round < 50; round++) {
-        atomic_uint n_passed = 0;
-        struct worker workers[4];
-
-        for (unsigned i = 0; i < 4; i++)
-            workers[i] = (struct worker){.run = have_others_sleep, .shared = &n_passed};
-        assert_null(run_workers(workers, 4));
-        assert_int_equal(n_passed, 4);
-    }
-    assert_int_equal(leaf.state, 0);
-}
-
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
@@ -230,7 +202,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(one_of_every_rank_can_be_held_at_once),
         cmocka_unit_test(locks_of_one_thread_do_not_bind_another),
         cmocka_unit_test(a_lock_keeps_other_threads_out),
-        cmocka_unit_test(a_thread_that_sleeps_for_a_latch_is_woken),
     };
 
     return argc > 1 ? role_run(argv[1]) : cmocka_run_group_tests(tests, NULL, NULL);

@@ -74,7 +74,6 @@ void am_context_kill_all_locked(int32_t device)
 static void context_make_current(struct am_context *context)
 {
     am_current.handle = context->named.handle;
-    am_current.lists = NULL;
 }
 
 aclError am_context_create(int32_t device, void **ret_handle)

@@ -24,13 +24,9 @@ struct am_context {
     struct am_stream *stream;
 };
 
-struct am_bins;
-
 /* The current context of a thread. */
 struct am_current {
     void *handle; /* NULL: none yet; the context may be destroyed */
-    /* core/heap/heap_cache.h: for the device of this context, once there are */
-    struct am_bins *lists;
 };
 
 extern _Thread_local struct am_current am_current

@@ -97,11 +97,18 @@ static bool credits_release(struct am_domain *domain)
     return sum > 0;
 }
 
-bool am_domain_trim(struct am_domain *domain)
+/* Bytes that are charged and not in use are released; false: there were none. */
+static bool charges_release(struct am_domain *domain)
 {
     bool has_any = collect != NULL && collect();
 
-    has_any |= credits_release(domain);
+    return credits_release(domain) || has_any;
+}
+
+bool am_domain_trim(struct am_domain *domain)
+{
+    bool has_any = charges_release(domain);
+
     return (reclaim != NULL && reclaim->trim(domain)) || has_any;
 }
 
@@ -168,28 +175,22 @@ struct am_domain *am_domain_get(_Atomic(struct am_domain *) *slot)
     return domain != NULL && am_ref_try(&domain->refs) ? domain : NULL;
 }
 
-/* Memory that is charged, but free. */
-static size_t idle_sum(struct am_domain *domain)
-{
-    return am_domain_idle(domain) + credits_sum(domain);
-}
-
 /*
- * The part of it that was there before the charges were read, and still is.  Memory that another
+ * The part of the credits that was there before the charges were read, and still is.  Memory that another
  * thread gives back between the two looks is in the charges no more, and must not be taken from them.
  */
-static size_t idle_still(struct am_domain *domain, size_t before)
+static size_t credits_still(struct am_domain *domain, size_t before)
 {
-    size_t now = before != 0 ? idle_sum(domain) : 0;
+    size_t now = before != 0 ? credits_sum(domain) : 0;
 
     return now < before ? now : before;
 }
 
 size_t am_domain_in_use(struct am_domain *domain)
 {
-    size_t before = idle_sum(domain);
+    size_t before = credits_sum(domain);
     size_t used = domain->used;
-    size_t idle = idle_still(domain, before);
+    size_t idle = credits_still(domain, before);
     size_t shared =
         domain->ledger != NULL ? am_ledger_shared(domain->ledger, domain->driver) : 0;
 
@@ -199,11 +200,11 @@ size_t am_domain_in_use(struct am_domain *domain)
 /* The bytes that the ledger has left; for a device, that of all processes. */
 static size_t domain_left(struct am_domain *domain)
 {
-    size_t before = idle_sum(domain);
+    size_t before = credits_sum(domain);
     size_t used = domain->ledger != NULL
                       ? am_ledger_in_use(domain->ledger, domain->driver)
                       : (size_t)domain->used;
-    size_t idle = idle_still(domain, before);
+    size_t idle = credits_still(domain, before);
 
     used = used > idle ? used - idle : 0;
     return used < domain->capacity ? domain->capacity - used : 0;
@@ -298,7 +299,7 @@ aclError am_domain_charge(struct am_domain *domain, size_t size, size_t asked)
     AM_TRY(am_domain_use(domain));
     if (domain_try_charge(domain, size))
         return ACL_SUCCESS;
-    if (size <= domain->capacity && am_domain_trim(domain) &&
+    if (size <= domain->capacity && charges_release(domain) &&
         domain_try_charge(domain, size))
         return ACL_SUCCESS;
     return domain_fail(domain, size, asked);
@@ -340,7 +341,8 @@ static struct am_bank_spec bank_spec(const struct am_domain *domain,
     return (struct am_bank_spec){
         .device = domain->device,
         .driver = domain->driver,
-        .capacity = domain->capacity,
+        /* And what heaps keep without a charge: a sixteenth, and as much while it is freed. */
+        .capacity = domain->capacity + am_align_up(domain->capacity / 8, AM_CHUNK),
         .is_isolated = is_main && domain->is_isolated,
         .commit_now = is_main && domain->commit_now,
         .is_pinned = kind == AM_BANK_PINNED,

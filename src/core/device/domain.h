@@ -91,15 +91,12 @@ size_t am_domain_in_use(struct am_domain *domain);
 aclError am_domain_use(struct am_domain *domain);
 void am_domain_unuse(struct am_domain *domain);
 
-/*
- * Bytes that can still be allocated: free bytes, and those that the heaps of this
- * process keep for reuse, if the device really has them.
- */
+/* Bytes that can still be allocated, if the device really has them. */
 aclError am_domain_free(struct am_domain *domain, size_t *ret_size);
 
 /*
  * Charges `size` bytes, or fails with 207001 and a message about the bytes that the
- * program asked for.  The heaps first release the memory that they keep for reuse.
+ * program asked for.
  */
 aclError am_domain_charge(struct am_domain *domain, size_t size, size_t asked);
 void am_domain_uncharge(struct am_domain *domain, size_t size);
@@ -111,13 +108,12 @@ void am_domain_uncharge(struct am_domain *domain, size_t size);
 aclError am_domain_share(struct am_domain *domain, size_t size, uint64_t *ret_share);
 
 /*
- * Memory that is charged to a domain but idle: the heaps keep empty runs for later.  The
- * heaps register how to count it and how to get it back, so that a domain needs to know
- * nothing of them.
+ * Memory that the heaps keep for reuse: it is not charged, but a real device has less free
+ * memory meanwhile.  The heaps register how to count it and how to free it.
  */
 struct am_reclaim {
     size_t (*idle)(struct am_domain *domain); /* bytes */
-    bool (*trim)(struct am_domain *domain);   /* gives them up; false: there were none */
+    bool (*trim)(struct am_domain *domain);   /* frees them; false: there were none */
 };
 void am_domain_set_reclaim(const struct am_reclaim *reclaim);
 /*

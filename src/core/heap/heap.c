@@ -1,290 +1,251 @@
-/*
- * Heaps: blocks to and from the program, runs to and from the domain.  See heap.h; the
- * life of whole heaps is in heap_life.c.
- */
+/* Heaps: see heap.h. */
 #include "core/heap/heap.h"
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/util.h"
 #include "core/device/setup.h"
-#include "core/heap/heap_cache.h"
-#include "core/heap/heap_runs.h"
 #include "core/vmm/phys.h"
-#include "core/vmm/vspace.h"
 
-static size_t word_room(const struct am_run *run, uint64_t word, size_t asked)
+#define IDLE_PART 16 /* idle runs of all shards are at most this part of the domain; */
+/* those of a shard at most: */
+static const size_t idle_max[AM_HEAP_KINDS] = {
+    [AM_HEAP_DEVICE] = 32 * AM_MIB,
+    [AM_HEAP_HOST] = 64 * AM_MIB,
+};
+
+struct am_heap am_heaps[AM_HEAPS];
+static struct am_classes classes[AM_HEAP_KINDS];
+
+static size_t block_room(const struct am_heap *heap, const struct am_block *block)
 {
-    return am_heap_room((enum am_heap_kind)run->kind, asked,
-                        word & AM_WORD_PADDED ? AM_HEAP_PAD : 0);
+    return am_heap_room(heap->kind, block->asked, block->pad);
 }
 
-/* Of a live block. */
-static struct am_bounds block_bounds(const struct am_block *block)
+/* ---- modules: only blocks of other modules than the program are counted ---- */
+
+static void module_add(struct am_heap *heap, const struct am_block *block)
 {
-    return am_bounds_of(block->start, block->asked,
-                        word_room(block->slot.run, block->slot.seen, block->asked),
-                        am_setup.is_strict);
+    size_t room = block_room(heap, block);
+    uint64_t peak = heap->modules[block->module].peak;
+    uint64_t now;
+
+    if (block->module == AM_MODULE_APP)
+        return;
+    now = atomic_fetch_add(&heap->modules[block->module].now, room) + room;
+    while (peak < now &&
+           !atomic_compare_exchange_weak(&heap->modules[block->module].peak, &peak, now))
+        ;
 }
 
-/*
- * The run and the block in it that addr lies in or behind; NULL when addr is no memory of
- * a heap, or behind the last block of a chunk.  Takes no lock.
- *
- * Mapping and run may be gone and serve elsewhere between any two steps.  But a run that
- * says it starts here is the one that addr belongs to, however it was found; and what
- * was read of it holds if it still says so afterwards.  Its generations change before it
- * loses its memory, so a compare-and-swap of the word that was seen then changes the
- * right one.
- */
-static inline struct am_run *run_find(uintptr_t addr, size_t *ret_i, uint64_t *ret_seen)
+/* The block is no longer the program's; the caller has the lock of its shard. */
+static void block_end(struct am_heap *heap, struct am_block *block)
 {
-    for (;;) {
-        struct am_mapping *mapping = am_mapping_find(addr);
-        struct am_run *run;
-        uintptr_t start;
-        size_t i;
-
-        if (mapping == NULL)
-            return NULL;
-        run = atomic_load_explicit(&mapping->run, memory_order_acquire);
-        if (run == NULL)
-            return NULL;
-        start = atomic_load_explicit(&run->start, memory_order_acquire);
-        i = am_run_index(run, addr - start);
-        if (i >= run->n_slots)
-            return NULL;
-        *ret_i = i;
-        *ret_seen = atomic_load_explicit(am_run_word(run, i), memory_order_acquire);
-        if (__builtin_expect(
-                atomic_load_explicit(&run->start, memory_order_relaxed) == start, 1))
-            return run;
-    }
+    block->is_live = false;
+    if (block->module != AM_MODULE_APP)
+        atomic_fetch_sub(&heap->modules[block->module].now, block_room(heap, block));
 }
 
-/* The same for any address in a block; asked is 0 when none is alive there. */
-AM_HOT static bool block_find(uintptr_t addr, struct am_block *ret_block)
-{
-    size_t i;
-    uint64_t seen;
-    struct am_run *run = run_find(addr, &i, &seen);
+/* ---- allocation ---- */
 
-    if (run == NULL)
-        return false;
-    ret_block->slot = (struct am_slot){run, am_run_word(run, i), seen};
-    ret_block->start = run->start + i * run->stride;
-    ret_block->asked = am_word_asked(run, seen);
-    return addr - run->start < run->size;
+static struct am_heap_shard *shard_of_thread(struct am_heap *heap)
+{
+    return &heap->shards[am_shard() % heap->n_shards];
 }
 
-/* How many a list holds when it is filled, and keeps when it is full. */
-static size_t bin_half(const struct am_bin *bin)
+/* A free block of the run becomes a live one; there is one. */
+static aclError block_begin_locked(struct am_run *run, const struct am_block *want,
+                                   void **ret_addr)
 {
-    return (size_t)(bin->limit - bin->entry) / 2;
+    struct am_block *block;
+
+    AM_TRY(am_run_take_locked(run, &block));
+    *block = *want;
+    module_add(run->shard->heap, block);
+    *ret_addr = (void *)(run->start + (size_t)(block - run->blocks) * run->stride);
+    return ACL_SUCCESS;
 }
 
-/* How much of its run must be locked for the block. */
-static size_t slot_end(const struct am_slot *slot)
-{
-    return (size_t)(am_slot_index(slot) + 1) * slot->run->stride;
-}
-
-/* More blocks into the thread's list, as long as that takes no system call. */
-static void bin_fill_locked(struct am_bin *bin, struct am_run *run)
-{
-    struct am_slot more;
-
-    while (bin->top < bin->entry + bin_half(bin) && am_run_take(run, &more)) {
-        if (slot_end(&more) > run->locked) {
-            am_run_give(&more);
-            return;
-        }
-        am_bin_push(bin, run, more.word, more.seen, am_slot_addr(&more), run->start);
-    }
-}
-
-/* The other blocks of the line of the one before i. */
-static void line_fill_locked(struct am_bin *bin, struct am_run *run, uint32_t i)
-{
-    struct am_slot more;
-
-    for (; i % AM_RUN_LINE != 0 && bin->top < bin->limit; i++) {
-        if ((i + 1) * run->stride > run->locked)
-            return;
-        if (am_run_take_at(run, i, &more))
-            am_bin_push(bin, run, more.word, more.seen, am_slot_addr(&more), run->start);
-    }
-}
-
-/*
- * A block out of a run, and more into the thread's list: of a line that has no block of
- * another thread, where there are other threads.
- */
-static inline aclError run_take_locked(struct am_heap *heap, struct am_run *run,
-                                       struct am_bin *bin, struct am_slot *ret_slot)
-    AM_REQUIRES(heap->lock)
-{
-    uint32_t line = bin != NULL && heap->n_lists > 1 ? am_run_line(run) : run->n_slots;
-    bool has_line = line < run->n_slots && am_run_take_at(run, line, ret_slot);
-    aclError rc = ACL_SUCCESS;
-
-    if (has_line || am_run_take(run, ret_slot))
-        rc = am_run_lock(run, slot_end(ret_slot));
-    if (rc != ACL_SUCCESS)
-        am_run_give(ret_slot);
-    else if (has_line)
-        line_fill_locked(bin, run, line + 1);
-    else if (bin != NULL)
-        bin_fill_locked(bin, run);
-    am_heap_relist_locked(heap, run);
-    return rc;
-}
-
-/* The same from the run that is to be used first; the slot's run is NULL without one. */
-static aclError heap_take(struct am_heap *heap, unsigned class, struct am_bin *bin,
-                          struct am_slot *ret_slot)
+/* A block of a run of the shard; *ret_addr is NULL if no run has a free one. */
+static aclError shard_malloc(struct am_heap_shard *shard, unsigned class,
+                             const struct am_block *want, void **ret_addr)
 {
     struct am_run *run;
     aclError rc = ACL_SUCCESS;
 
-    ret_slot->run = NULL;
-    am_lock(&heap->lock);
-    run = am_run_tree_first(&heap->partial[class]);
+    *ret_addr = NULL;
+    am_latch_take(&shard->lock);
+    run = am_run_first_partial(shard, class);
     if (run != NULL)
-        rc = run_take_locked(heap, run, bin, ret_slot);
-    am_unlock(&heap->lock);
+        rc = block_begin_locked(run, want, ret_addr);
+    am_latch_give(&shard->lock);
     return rc;
 }
 
-/* The block becomes the caller's, unless another thread took it. */
-static bool slot_claim(const struct am_slot *slot, uint64_t mark, void **ret_addr)
+/* The first block of a run of `size` bytes that the heap gets from its domain. */
+static aclError run_malloc(struct am_heap_shard *shard, unsigned class, size_t size,
+                           const struct am_block *want, void **ret_addr)
 {
-    void *addr = (void *)am_slot_addr(slot); /* of the block that is claimed, if it is */
+    struct am_heap *heap = shard->heap;
+    struct am_run_stack failed = SLIST_HEAD_INITIALIZER(failed);
+    struct am_run *run;
+    aclError rc;
 
-    if (!am_word_claim(slot->word, slot->seen, mark))
-        return false;
-    *ret_addr = addr;
-    return true;
+    AM_TRY(am_run_get(shard, class, size, want->asked, &run));
+    am_latch_take(&shard->lock);
+    if (heap->domain != run->mapping->phys->domain)
+        rc = am_fail(ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
+    else
+        rc = block_begin_locked(run, want, ret_addr);
+    if (rc == ACL_SUCCESS)
+        am_run_publish_locked(run);
+    else
+        SLIST_INSERT_HEAD(&failed, run, next);
+    am_latch_give(&shard->lock);
+    am_run_destroy_all(&failed);
+    return rc;
 }
 
-static aclError malloc_small(struct am_heap *heap, const struct am_want *want,
-                             size_t room, void **ret_addr)
+/* The domain has no memory for a run: a free block of another shard will do. */
+static aclError other_shards_malloc(struct am_heap *heap, unsigned class,
+                                    const struct am_block *want, void **ret_addr)
 {
+    for (unsigned i = 0; i < heap->n_shards && *ret_addr == NULL; i++)
+        AM_TRY(shard_malloc(&heap->shards[i], class, want, ret_addr));
+    return ACL_SUCCESS;
+}
+
+/* No run of the thread's shard has a free block. */
+static __attribute__((noinline)) aclError grow_malloc(struct am_heap_shard *shard,
+                                                      unsigned class,
+                                                      const struct am_block *want,
+                                                      void **ret_addr)
+{
+    struct am_capture before;
+    char why[1024] = "";
+    aclError rc;
+
+    before = am_error_capture(why, sizeof why);
+    rc = run_malloc(shard, class, AM_CHUNK, want, ret_addr);
+    am_error_capture_end(before);
+    if (rc == ACL_ERROR_RT_MEMORY_ALLOCATION)
+        AM_TRY(other_shards_malloc(shard->heap, class, want, ret_addr));
+    AM_REQUIRE(*ret_addr != NULL, rc, "%s", am_error_text(why));
+    return ACL_SUCCESS;
+}
+
+static aclError small_malloc(struct am_heap *heap, size_t room,
+                             const struct am_block *want, void **ret_addr)
+{
+    struct am_heap_shard *shard = shard_of_thread(heap);
     unsigned class = am_class_of(heap->classes, room);
-    bool is_cached = class < heap->classes->n_cached;
-    struct am_bins *bins = am_cache_make(heap);
-    struct am_bin *bin = bins != NULL && is_cached ? &bins->bin[class] : NULL;
-    uint64_t mark = am_word_mark(want, want->asked - 1);
-    struct am_slot slot;
 
-    while (bin != NULL && bin->top > bin->entry) {
-        struct am_entry *entry = --bin->top;
-        void *addr = am_entry_addr(entry);
-
-        if (am_word_claim(entry->word, entry->seen, mark)) {
-            *ret_addr = addr;
-            return ACL_SUCCESS;
-        }
-    }
-    while (!is_cached && am_kept_take(heap, heap->classes->size[class], &slot)) {
-        if (slot_claim(&slot, mark, ret_addr))
-            return ACL_SUCCESS;
-    }
-    for (;;) {
-        AM_TRY(heap_take(heap, class, bin, &slot));
-        if (slot.run == NULL)
-            AM_TRY(am_heap_grow(heap, class, AM_CHUNK, want->asked, NULL));
-        else if (slot_claim(&slot, mark, ret_addr))
-            return ACL_SUCCESS;
-    }
+    AM_TRY(shard_malloc(shard, class, want, ret_addr));
+    return *ret_addr != NULL ? ACL_SUCCESS : grow_malloc(shard, class, want, ret_addr);
 }
 
-void am_heap_give(struct am_heap *heap, const struct am_slot *slot)
+static aclError large_malloc(struct am_heap *heap, size_t room, size_t granularity,
+                             const struct am_block *want, void **ret_addr)
 {
-    struct am_run_stack doomed = SLIST_HEAD_INITIALIZER(doomed);
-
-    am_lock(&heap->lock);
-    if (am_run_give(slot))
-        am_heap_settle_locked(heap, slot->run, &doomed);
-    am_unlock(&heap->lock);
-    am_heap_close_runs(heap, &doomed);
-}
-
-void am_word_unpin(struct am_run *run, am_word *word)
-{
-    uint64_t after = atomic_fetch_sub_explicit(word, 1, memory_order_acq_rel) - 1;
-
-    if ((after & (AM_WORD_LIVE | AM_WORD_PINS)) == 0)
-        am_heap_give(run->heap, &(struct am_slot){run, word, after});
-}
-
-void am_heap_count_module(struct am_heap *heap, unsigned module, size_t size)
-{
-    int64_t more = (int64_t)size;
-    int64_t now = atomic_fetch_add(&heap->modules[module].now, more) + more;
-    int64_t peak = heap->modules[module].peak;
-
-    while (peak < now &&
-           !atomic_compare_exchange_weak(&heap->modules[module].peak, &peak, now))
-        ;
-}
-
-void am_heap_uncount(struct am_run *run, uint64_t word, size_t large)
-{
-    unsigned module = (unsigned)((word & AM_WORD_MODULE) >> AM_WORD_MODULE_SHIFT);
-    size_t asked = run->stride != 0 ? am_word_asked(run, word | AM_WORD_LIVE) : large;
-
-    if (module != 0)
-        atomic_fetch_sub(&run->heap->modules[module ^ AM_MODULE_APP].now,
-                         (int64_t)word_room(run, word, asked));
-}
-
-static __attribute__((noinline)) aclError malloc_slow(struct am_heap *heap,
-                                                      const struct am_want *want,
-                                                      size_t room, void **ret_addr)
-{
-    bool is_small = room <= AM_SMALL_MAX && want->page <= AM_CHUNK;
-    aclError rc = (is_small ? malloc_small : am_large_malloc)(heap, want, room, ret_addr);
-
-    if (rc == ACL_SUCCESS && want->module != AM_MODULE_APP)
-        am_heap_count_module(heap, want->module, room);
-    return rc;
+    AM_REQUIRE(room <= SIZE_MAX - granularity, ACL_ERROR_RT_MEMORY_ALLOCATION,
+               "Failed to allocate %zu bytes: no device has that much memory",
+               want->asked);
+    return run_malloc(shard_of_thread(heap), AM_CLASS_LARGE,
+                      am_align_up(room, granularity), want, ret_addr);
 }
 
 aclError am_heap_malloc(struct am_heap *heap, size_t asked, size_t pad, uint32_t page,
                         unsigned module, void **ret_addr)
 {
-    struct am_bins *bins = am_cache_find(heap);
     size_t room = am_heap_room(heap->kind, asked, pad);
-    uint64_t flags = (page > 4096 ? AM_WORD_HUGE : 0) | am_word_padded(pad);
+    struct am_block want = {.asked = asked,
+                            .module = (uint8_t)module,
+                            .pad = (uint8_t)pad,
+                            .page_shift = (uint8_t)__builtin_ctz(page),
+                            .is_live = true};
+    void *addr;
 
-    if (bins != NULL && room <= AM_CACHED_MAX && page <= AM_CHUNK &&
-        module == AM_MODULE_APP && am_bins_take(bins, asked, room, flags, ret_addr))
-        return ACL_SUCCESS;
-    return malloc_slow(heap, &(struct am_want){asked, pad, page, module}, room, ret_addr);
+    if (room <= AM_SMALL_MAX && page <= AM_CHUNK)
+        AM_TRY(small_malloc(heap, room, &want, &addr));
+    else
+        AM_TRY(large_malloc(heap, room, page > AM_CHUNK ? page : AM_CHUNK, &want, &addr));
+    *ret_addr = addr;
+    return ACL_SUCCESS;
 }
 
-void am_heap_flush(struct am_heap *heap, struct am_bin *bin, size_t keep)
+/* ---- lookup ---- */
+
+/* A block of a heap, as it was under the lock of its shard. */
+struct found {
+    struct am_run *run;
+    uint32_t i;
+    uintptr_t start;
+    struct am_block block;
+};
+
+/* The run and the block that addr lies in or behind; false: addr is no memory of a heap. */
+static bool run_find(uintptr_t addr, struct found *ret_found)
 {
-    struct am_run_stack doomed = SLIST_HEAD_INITIALIZER(doomed);
-    struct am_entry *first = bin->entry;
-    struct am_entry *end = bin->top;
+    struct am_mapping *mapping = am_mapping_find(addr);
+    struct am_run *run;
+    uint32_t i;
 
-    if (end <= first + keep)
-        return;
-    am_lock(&heap->lock);
-    for (; first < end - keep; first++) {
-        struct am_slot slot = {first->run, first->word, first->seen};
-
-        if (am_run_give(&slot))
-            am_heap_settle_locked(heap, slot.run, &doomed);
-    }
-    am_unlock(&heap->lock);
-    bin->top = bin->entry;
-    for (; first < end; first++)
-        am_bin_push(bin, first->run, first->word, first->seen, first->addr, first->start);
-    am_heap_close_runs(heap, &doomed);
+    if (mapping == NULL || !am_heap_owns(mapping))
+        return false;
+    run = mapping->owner_data;
+    i = am_run_index(run, addr - mapping->start);
+    if (i >= run->n_blocks)
+        return false;
+    ret_found->run = run;
+    ret_found->i = i;
+    ret_found->start = mapping->start + i * run->stride;
+    return true;
 }
+
+/* The same with the record of the block. */
+static bool block_find(uintptr_t addr, struct found *ret_found)
+{
+    struct am_run *run;
+
+    if (!run_find(addr, ret_found))
+        return false;
+    run = ret_found->run;
+    am_latch_take(&run->shard->lock);
+    ret_found->block = run->blocks[ret_found->i];
+    am_latch_give(&run->shard->lock);
+    return true;
+}
+
+/* Of a live block. */
+static struct am_bounds block_bounds(const struct found *found)
+{
+    return am_bounds_of(found->start, found->block.asked,
+                        block_room(found->run->shard->heap, &found->block),
+                        am_setup.is_strict);
+}
+
+bool am_heap_find(const void *addr, struct am_block_info *ret_info)
+{
+    const struct am_heap *heap;
+    struct found found;
+    struct am_bounds bounds;
+
+    if (!block_find((uintptr_t)addr, &found) || !found.block.is_live)
+        return false;
+    bounds = block_bounds(&found);
+    if ((uintptr_t)addr - bounds.start >= bounds.size)
+        return false;
+    heap = found.run->shard->heap;
+    *ret_info = (struct am_block_info){
+        .bounds = bounds,
+        .kind = heap->kind,
+        .device = heap->device,
+        .page = 1u << found.block.page_shift,
+    };
+    return true;
+}
+
+/* ---- free ---- */
 
 static const char *const kind_names[AM_HEAP_KINDS] = {"device", "host"};
 static const char *const malloc_names[AM_HEAP_KINDS] = {"aclrtMalloc", "aclrtMallocHost"};
@@ -311,7 +272,7 @@ static aclError free_foreign(enum am_heap_kind kind, void *addr)
 {
     struct am_mapping *mapping = am_mapping_get((uintptr_t)addr);
     const struct am_owner *owner = mapping != NULL ? mapping->owner : NULL;
-    bool is_heaps = mapping != NULL && mapping->run != NULL;
+    bool is_heaps = mapping != NULL && am_heap_owns(mapping);
 
     if (mapping != NULL)
         am_mapping_put(mapping);
@@ -327,141 +288,108 @@ static aclError free_foreign(enum am_heap_kind kind, void *addr)
                    malloc_names[kind]);
 }
 
-static __attribute__((noinline)) aclError refuse_free(enum am_heap_kind kind, void *addr)
+static aclError free_refuse(enum am_heap_kind kind, void *addr)
 {
     enum am_heap_kind real;
-    struct am_block block;
+    struct found found;
 
-    if (!block_find((uintptr_t)addr, &block) || block.asked == 0)
+    if (!block_find((uintptr_t)addr, &found) || !found.block.is_live)
         return free_foreign(kind, addr);
-    real = block.slot.run->heap->kind;
+    real = found.run->shard->heap->kind;
     AM_REQUIRE(real == kind, ACL_ERROR_RT_PARAM_INVALID, "%p is %s memory; %s frees it",
                addr, kind_names[real], free_names[real]);
     return am_fail(ACL_ERROR_RT_PARAM_INVALID,
                    "%p lies inside the block of %zu bytes at %p; pass its start", addr,
-                   block.asked, (void *)block.start);
+                   found.block.asked, (void *)found.start);
 }
 
-/* The block is free and the caller's, and the thread's list is full or there is none. */
-static __attribute__((noinline)) aclError slot_put_slow(struct am_run *run, am_word *word,
-                                                        uint64_t seen, uintptr_t addr)
+/* A block that is neither live nor pinned is free. */
+static void block_settle_locked(struct am_run *run, uint32_t i,
+                                struct am_run_stack *doomed)
 {
-    struct am_heap *heap = run->heap;
-    struct am_bins *bins =
-        run->class < heap->classes->n_cached ? am_cache_make(heap) : NULL;
-    struct am_bin *bin;
-
-    if (bins == NULL) {
-        struct am_slot slot = {run, word, seen};
-
-        if (!am_kept_add(heap, &slot))
-            am_heap_give(heap, &slot);
-        return ACL_SUCCESS;
-    }
-    bin = &bins->bin[run->class];
-    if (bin->top == bin->limit)
-        am_heap_flush(heap, bin, bin_half(bin));
-    am_bin_push(bin, run, word, seen, addr, run->start);
-    return ACL_SUCCESS;
-}
-
-static inline aclError slot_put(struct am_run *run, am_word *word, uint64_t seen,
-                                uintptr_t addr)
-{
-    struct am_bins *bins = am_current.lists;
-    struct am_bin *bin;
-
-    /* Most often these are the right ones, and they are nearer by. */
-    if (bins == NULL || bins->heap != run->heap)
-        bins = am_cache_find(run->heap);
-    if (__builtin_expect(bins == NULL, 0))
-        return slot_put_slow(run, word, seen, addr);
-    bin = (struct am_bin *)((char *)bins + run->bin);
-    if (__builtin_expect(bin->top == bin->limit, 0))
-        return slot_put_slow(run, word, seen, addr);
-    am_bin_push(bin, run, word, seen, addr, run->start);
-    return ACL_SUCCESS;
-}
-
-/* A block of another module is counted; one that is pinned is put in by its last pin. */
-static __attribute__((noinline)) aclError
-free_rest(struct am_run *run, am_word *word, uint64_t was, size_t large, uintptr_t addr)
-{
-    uint64_t after = was & (AM_WORD_GENERATION | AM_WORD_PINS);
-
-    am_heap_uncount(run, was, large);
-    return (after & AM_WORD_PINS) == 0 ? slot_put_slow(run, word, after, addr)
-                                       : ACL_SUCCESS;
+    if (run->blocks[i].is_live || run->blocks[i].n_pins > 0)
+        return;
+    am_run_release_locked(run, i);
+    am_run_settle_locked(run, doomed);
 }
 
 aclError am_heap_free(enum am_heap_kind kind, void *addr)
 {
+    struct am_run_stack doomed = SLIST_HEAD_INITIALIZER(doomed);
+    struct found found;
     struct am_run *run;
-    uint64_t seen;
-    uint64_t after;
-    size_t large = 0;
-    size_t i;
+    bool was_live;
 
-    do {
-        run = run_find((uintptr_t)addr, &i, &seen);
-        if (__builtin_expect(run == NULL || (seen & AM_WORD_LIVE) == 0 ||
-                                 run->kind != kind ||
-                                 run->start + i * run->stride != (uintptr_t)addr,
-                             0))
-            return refuse_free(kind, addr);
-        if (__builtin_expect((seen & AM_WORD_MODULE) != 0, 0))
-            large = run->large; /* while it is this block's */
-        after = seen & (AM_WORD_GENERATION | AM_WORD_PINS);
-    } while (!atomic_compare_exchange_weak_explicit(
-        am_run_word(run, i), &seen, after, memory_order_acq_rel, memory_order_relaxed));
-    if (__builtin_expect((seen & (AM_WORD_MODULE | AM_WORD_PINS)) != 0, 0))
-        return free_rest(run, am_run_word(run, i), seen, large, (uintptr_t)addr);
-    return slot_put(run, am_run_word(run, i), after, (uintptr_t)addr);
+    if (!run_find((uintptr_t)addr, &found) || found.start != (uintptr_t)addr ||
+        found.run->shard->heap->kind != kind)
+        return free_refuse(kind, addr);
+    run = found.run;
+    am_latch_take(&run->shard->lock);
+    was_live = run->blocks[found.i].is_live;
+    if (was_live) {
+        block_end(run->shard->heap, &run->blocks[found.i]);
+        block_settle_locked(run, found.i, &doomed);
+    }
+    am_latch_give(&run->shard->lock);
+    if (!SLIST_EMPTY(&doomed))
+        am_run_destroy_all(&doomed);
+    return was_live ? ACL_SUCCESS : free_refuse(kind, addr);
 }
 
-/* The requested size is checked first: most ranges lie in it. */
-static aclError pin_check(const struct am_block *block, uintptr_t addr, size_t size,
+/* ---- pins ---- */
+
+/* Whether queued work may use the range; the block is not modified. */
+static aclError pin_check(const struct found *found, uintptr_t addr, size_t size,
                           const char *what)
 {
-    size_t at = addr - block->start;
+    size_t at = addr - found->start;
 
-    AM_REQUIRE(block->asked > 0, ACL_ERROR_RT_PARAM_INVALID,
+    AM_REQUIRE(found->block.is_live, ACL_ERROR_RT_PARAM_INVALID,
                "%s: there is no live block at %p; the block has been freed", what,
                (void *)addr);
-    if (!am_is_within(block->asked, at, size)) {
-        struct am_bounds bounds = block_bounds(block);
+    if (!am_is_within(found->block.asked, at, size)) {
+        struct am_bounds bounds = block_bounds(found);
 
         if (!am_is_within(bounds.size, at, size))
             return am_bounds_refuse(&bounds, addr, size, what);
     }
-    AM_REQUIRE((block->slot.seen & AM_WORD_PINS) < AM_WORD_PINS,
-               ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+    AM_REQUIRE(found->block.n_pins < AM_PINS_MAX, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                "%s: %u queued operations use the block at %p, which is the limit; wait "
                "for some with aclrtSynchronizeStream",
-               what, (unsigned)AM_WORD_PINS, (void *)block->start);
+               what, AM_PINS_MAX, (void *)found->start);
     return ACL_SUCCESS;
 }
 
 AM_HOT static aclError heap_pin(uintptr_t addr, size_t size, const char *what)
 {
-    struct am_block block;
+    struct found found = {.start = addr};
+    struct am_run *run;
+    aclError rc;
 
-    do {
-        /* Freed since the caller looked, or behind the last block of a chunk. */
-        if (!block_find(addr, &block))
-            block = (struct am_block){.start = addr};
-        AM_TRY(pin_check(&block, addr, size, what));
-    } while (!atomic_compare_exchange_weak_explicit(
-        block.slot.word, &block.slot.seen, block.slot.seen + 1, memory_order_acq_rel,
-        memory_order_relaxed));
-    return ACL_SUCCESS;
+    /* The mapping was removed since the caller found it, or has no block there. */
+    if (!run_find(addr, &found))
+        return pin_check(&found, addr, size, what);
+    run = found.run;
+    am_latch_take(&run->shard->lock);
+    found.block = run->blocks[found.i];
+    rc = pin_check(&found, addr, size, what);
+    if (rc == ACL_SUCCESS)
+        run->blocks[found.i].n_pins++;
+    am_latch_give(&run->shard->lock);
+    return rc;
 }
 
 static void heap_unpin(struct am_mapping *mapping, uintptr_t addr)
 {
-    struct am_run *run = mapping->run;
+    struct am_run_stack doomed = SLIST_HEAD_INITIALIZER(doomed);
+    struct am_run *run = mapping->owner_data;
+    uint32_t i = am_run_index(run, addr - mapping->start);
 
-    am_word_unpin(run, am_run_word(run, am_run_index(run, addr - run->start)));
+    am_latch_take(&run->shard->lock);
+    run->blocks[i].n_pins--;
+    block_settle_locked(run, i, &doomed);
+    am_latch_give(&run->shard->lock);
+    am_run_destroy_all(&doomed);
 }
 
 static bool heap_find_block(uintptr_t addr, struct am_bounds *ret_bounds)
@@ -485,82 +413,205 @@ const struct am_owner am_heap_owners[AM_HEAP_KINDS] = {
                       .unpin = heap_unpin},
 };
 
-bool am_heap_find(const void *addr, struct am_block_info *ret_info)
+/* ---- sharing ---- */
+
+static aclError share_check(const struct found *found, uintptr_t addr, size_t size)
 {
-    struct am_block block;
-    struct am_run *run;
-    struct am_bounds bounds;
-
-    if (!block_find((uintptr_t)addr, &block) || block.asked == 0)
-        return false;
-    bounds = block_bounds(&block);
-    if ((uintptr_t)addr - bounds.start >= bounds.size)
-        return false;
-    run = block.slot.run;
-    *ret_info = (struct am_block_info){
-        .bounds = bounds,
-        .kind = run->heap->kind,
-        .device = run->heap->device,
-        .page = run->stride == 0                   ? run->page
-                : (block.slot.seen & AM_WORD_HUGE) ? (uint32_t)AM_CHUNK
-                                                   : 4096,
-    };
-    return true;
-}
-
-static aclError share_check(const struct am_block *block, uintptr_t addr, size_t size)
-{
-    struct am_run *run = block->slot.run;
-
-    AM_REQUIRE(block->asked > 0 && run->kind == AM_HEAP_DEVICE,
+    AM_REQUIRE(found->block.is_live && found->run->shard->heap->kind == AM_HEAP_DEVICE,
                ACL_ERROR_RT_PARAM_INVALID, "%p is not memory of aclrtMalloc",
                (void *)addr);
-    AM_REQUIRE(block->start == addr, ACL_ERROR_RT_PARAM_INVALID,
+    AM_REQUIRE(found->start == addr, ACL_ERROR_RT_PARAM_INVALID,
                "%p lies inside the block of %zu bytes at %p; pass its start",
-               (void *)addr, block->asked, (void *)block->start);
-    AM_REQUIRE(run->stride == 0, ACL_ERROR_RT_PARAM_INVALID,
+               (void *)addr, found->block.asked, (void *)found->start);
+    AM_REQUIRE(found->run->class == AM_CLASS_LARGE, ACL_ERROR_RT_PARAM_INVALID,
                "the block of %zu bytes at %p shares its pages with other blocks; only "
                "blocks of more than %zu bytes can be shared",
-               block->asked, (void *)addr, (size_t)AM_SMALL_MAX);
-    AM_REQUIRE(size <= block_bounds(block).size, ACL_ERROR_RT_PARAM_INVALID,
+               found->block.asked, (void *)addr, (size_t)AM_SMALL_MAX);
+    AM_REQUIRE(size <= block_bounds(found).size, ACL_ERROR_RT_PARAM_INVALID,
                "size is %zu but the block at %p has %zu bytes", size, (void *)addr,
-               block->asked);
+               found->block.asked);
     return ACL_SUCCESS;
-}
-
-/*
- * The run goes when its block is freed; false: the block was freed.  A thread that frees it
- * writes to the word as well: either this one comes later and sees that, or that thread
- * sees that the run is dead, and does not keep the block.
- */
-static bool run_share_locked(struct am_run *run)
-{
-    bool was_dead = atomic_exchange(&run->is_dead, true);
-    uint64_t word = atomic_fetch_add_explicit(&run->words[0], 0, memory_order_acq_rel);
-
-    if ((word & AM_WORD_LIVE) == 0)
-        run->is_dead = was_dead;
-    return (word & AM_WORD_LIVE) != 0;
 }
 
 aclError am_heap_share(void *addr, size_t size, struct am_phys **ret_phys)
 {
-    struct am_phys *phys = NULL;
-    struct am_block block;
+    struct found found;
     struct am_run *run;
+    aclError rc;
 
-    AM_REQUIRE(block_find((uintptr_t)addr, &block), ACL_ERROR_RT_PARAM_INVALID,
+    AM_REQUIRE(run_find((uintptr_t)addr, &found), ACL_ERROR_RT_PARAM_INVALID,
                "%p is not memory of aclrtMalloc", addr);
-    AM_TRY(share_check(&block, (uintptr_t)addr, size));
-    run = block.slot.run;
-    am_lock(&run->heap->lock);
-    if (run->start == (uintptr_t)addr && run_share_locked(run)) {
-        am_heap_relist_locked(run->heap, run);
-        phys = am_phys_ref(run->mapping->phys);
+    run = found.run;
+    am_latch_take(&run->shard->lock);
+    found.block = run->blocks[found.i];
+    rc = share_check(&found, (uintptr_t)addr, size);
+    if (rc == ACL_SUCCESS) {
+        run->is_dead = true;
+        *ret_phys = am_phys_ref(run->mapping->phys);
     }
-    am_unlock(&run->heap->lock);
-    AM_REQUIRE(phys != NULL, ACL_ERROR_RT_PARAM_INVALID,
-               "the block at %p was freed meanwhile", addr);
-    *ret_phys = phys;
-    return ACL_SUCCESS;
+    am_latch_give(&run->shard->lock);
+    return rc;
+}
+
+/* ---- whole heaps ---- */
+
+static void shard_init(struct am_heap_shard *shard, struct am_heap *heap)
+{
+    shard->lock = (struct am_latch)AM_LATCH_INIT(AM_RANK_HEAP, "heap");
+    shard->heap = heap;
+    LIST_INIT(&shard->all);
+    TAILQ_INIT(&shard->idle);
+}
+
+static void heap_open(struct am_domain *domain, enum am_heap_kind kind)
+{
+    struct am_heap *heap = am_heap_of(domain->device, kind);
+    size_t part = domain->capacity / IDLE_PART;
+
+    if (heap->classes == NULL) {
+        heap->kind = kind;
+        heap->device = domain->device;
+        for (unsigned i = 0; i < AM_HEAP_SHARDS; i++)
+            shard_init(&heap->shards[i], heap);
+    }
+    if (classes[kind].n == 0)
+        am_classes_init(&classes[kind], kind == AM_HEAP_HOST ? 4096 : AM_BLOCK_ALIGN);
+    heap->classes = &classes[kind];
+    heap->n_shards = part >= AM_HEAP_SHARDS * AM_CHUNK ? AM_HEAP_SHARDS : 1;
+    part /= heap->n_shards;
+    heap->idle_max = part < idle_max[kind] ? part : idle_max[kind];
+    for (int i = 0; i < AM_MODULES; i++)
+        heap->modules[i].peak = heap->modules[i].now;
+    heap->domain = domain;
+}
+
+void am_heap_open(struct am_domain *domain)
+{
+    bool is_rc = (am_setup.product->features & AM_PRODUCT_RC) != 0;
+
+    if (domain->device >= 0)
+        heap_open(domain, AM_HEAP_DEVICE);
+    if (domain->device < 0 || is_rc)
+        heap_open(domain, AM_HEAP_HOST);
+}
+
+/* Blocks that are pinned stay in use until their last pin ends. */
+static void run_kill_locked(struct am_run *run, struct am_run_stack *doomed)
+{
+    run->is_dead = true;
+    for (uint32_t i = am_run_next_used(run, 0); i < run->n_blocks;
+         i = am_run_next_used(run, i + 1)) {
+        if (run->blocks[i].is_live)
+            block_end(run->shard->heap, &run->blocks[i]);
+        if (run->blocks[i].n_pins == 0)
+            am_run_release_locked(run, i);
+    }
+    am_run_settle_locked(run, doomed);
+}
+
+/* Frees the idle runs, and with is_killed all blocks; false: there were no idle runs. */
+static bool heap_release(struct am_heap *heap, bool is_killed)
+{
+    struct am_run_stack doomed = SLIST_HEAD_INITIALIZER(doomed);
+    bool has_any = false;
+
+    for (unsigned i = 0; i < AM_HEAP_SHARDS; i++) {
+        struct am_heap_shard *shard = &heap->shards[i];
+        struct am_run *run;
+        struct am_run *next;
+
+        am_latch_take(&shard->lock);
+        am_shard_trim_locked(shard, &doomed);
+        for (run = LIST_FIRST(&shard->all); is_killed && run != NULL; run = next) {
+            next = LIST_NEXT(run, all);
+            run_kill_locked(run, &doomed);
+        }
+        am_latch_give(&shard->lock);
+        has_any |= !SLIST_EMPTY(&doomed);
+        am_run_destroy_all(&doomed);
+    }
+    return has_any;
+}
+
+void am_heap_kill(struct am_domain *domain)
+{
+    for (int kind = 0; kind < AM_HEAP_KINDS; kind++) {
+        struct am_heap *heap = am_heap_of(domain->device, (enum am_heap_kind)kind);
+
+        if (heap->domain == domain)
+            heap_release(heap, true);
+    }
+}
+
+void am_heap_close(struct am_domain *domain)
+{
+    for (int kind = 0; kind < AM_HEAP_KINDS; kind++) {
+        struct am_heap *heap = am_heap_of(domain->device, (enum am_heap_kind)kind);
+
+        if (heap->domain == domain) {
+            heap->domain = NULL;
+            heap_release(heap, true);
+        }
+    }
+}
+
+static size_t domain_idle(struct am_domain *domain)
+{
+    size_t size = 0;
+
+    for (int kind = 0; kind < AM_HEAP_KINDS; kind++) {
+        struct am_heap *heap = am_heap_of(domain->device, (enum am_heap_kind)kind);
+
+        for (unsigned i = 0; heap->domain == domain && i < AM_HEAP_SHARDS; i++)
+            size += heap->shards[i].idle_size;
+    }
+    return size;
+}
+
+static bool domain_trim(struct am_domain *domain)
+{
+    bool has_any = false;
+
+    for (int kind = 0; kind < AM_HEAP_KINDS; kind++) {
+        struct am_heap *heap = am_heap_of(domain->device, (enum am_heap_kind)kind);
+
+        if (heap->domain == domain)
+            has_any |= heap_release(heap, false);
+    }
+    return has_any;
+}
+
+const struct am_reclaim am_heap_reclaim = {.idle = domain_idle, .trim = domain_trim};
+
+static uint64_t shard_count(struct am_heap_shard *shard, uint64_t *size)
+{
+    struct am_run *run;
+    uint64_t n = 0;
+
+    am_latch_take(&shard->lock);
+    LIST_FOREACH (run, &shard->all, all) {
+        for (uint32_t i = am_run_next_used(run, 0); i < run->n_blocks;
+             i = am_run_next_used(run, i + 1)) {
+            n += run->blocks[i].is_live;
+            *size += run->blocks[i].is_live ? run->blocks[i].asked : 0;
+        }
+    }
+    am_latch_give(&shard->lock);
+    return n;
+}
+
+uint64_t am_heap_count(enum am_heap_kind kind, uint64_t *size)
+{
+    uint64_t bytes = 0;
+    uint64_t n = 0;
+
+    for (int32_t device = -1; device < AM_DEVICES_MAX; device++) {
+        struct am_heap *heap = am_heap_of(device, kind);
+
+        for (unsigned i = 0; heap->classes != NULL && i < AM_HEAP_SHARDS; i++)
+            n += shard_count(&heap->shards[i], &bytes);
+    }
+    if (size != NULL)
+        *size += bytes;
+    return n;
 }

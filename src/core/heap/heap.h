@@ -3,21 +3,16 @@
  *
  * Each device has a heap; so has the host, whose memory is pinned.  (On products in RC
  * form pinned memory is the device's, so there each device has two.)  A heap takes memory
- * from its domain in runs (core/heap/heap_run.h): chunks of 2 MB cut into blocks of one size class
- * for up to 1 MB, whole chunks for more.
+ * from its domain in runs (core/heap/heap_run.h): chunks of 2 MB cut into blocks of one
+ * size class for up to 1 MB, whole chunks for one larger block.
  *
- * The way of a small block is from the run to a list of the thread's own and to the
- * program, and back the same way: a lock is taken for every few blocks.  Large blocks,
- * and those above 32 KB, take it each time; but where several threads use the heap, each
- * keeps a few of those that it frees.
+ * A heap has AM_HEAP_SHARDS shards (one on a small device), each with a lock and runs.  A
+ * thread allocates from the shard of its number, and frees to the shard of the block's run.
+ * If the domain has no memory for a new run, the thread takes a free block of another shard.
  *
- * The domain is charged for whole runs.  A run in which no block is live or pinned is
- * idle: it is kept for later, up to a limit, and does not count as used; when the domain
- * runs short, all idle runs go, also those whose free blocks are in lists of threads.
- *
- * Invariants, under heap->lock: every run that has memory is in `all`; it is in its
- * class's tree if some blocks are in, and among the empty ones if all are; empty_size is
- * the sum of their sizes.
+ * The domain is charged for runs with a live or pinned block.  A run without one is idle.
+ * The heap keeps idle runs for reuse, up to a sixteenth of the device.  Idle runs are not
+ * charged, so every process can allocate these bytes.
  */
 #ifndef AM_CORE_HEAP_H
 #define AM_CORE_HEAP_H
@@ -40,47 +35,50 @@ enum am_heap_kind { AM_HEAP_DEVICE, AM_HEAP_HOST, AM_HEAP_KINDS };
 extern const struct am_owner am_heap_owners[AM_HEAP_KINDS];
 
 #define AM_HEAPS ((AM_DEVICES_MAX + 1) * AM_HEAP_KINDS)
+#define AM_HEAP_SHARDS 8
 #define AM_MODULES 128
-#define AM_MODULE_APP 33 /* the program itself, where it says nothing */
+#define AM_MODULE_APP 33     /* the program itself, where it says nothing */
+#define AM_PINS_MAX 0xfffffu /* queued operations on one block */
 
-struct am_heap {
-    _Atomic(const struct am_classes *) classes; /* NULL: was never opened */
-    enum am_heap_kind kind;
-    int32_t device;
-    uint32_t index;         /* in am_heaps */
-    atomic_uint n_lists;    /* threads that have lists of it: core/heap/heap_cache.h */
-    atomic_size_t capacity; /* of the domain, also of one that is gone */
-    atomic_size_t kept_max; /* bytes of large blocks that each of these keeps */
-    /* Written under lock; NULL: closed.  The devices hold the reference. */
-    _Atomic(struct am_domain *) domain;
-    _Atomic(struct am_run *) newest; /* every run that was ever made, by `older` */
-    atomic_size_t n_made;            /* of these */
-    atomic_size_t n_listed;          /* of these, in `all`; written under lock */
-
-    /* In lines of its own: what is above is read by threads that need no lock. */
-    _Alignas(64) struct am_lock lock;
-    struct am_run_list all; /* lock, as all below */
-    struct am_run_tree partial[AM_CLASSES_MAX];
-    struct am_run_stack spare[AM_CLASSES_MAX + 1]; /* without memory; last: large ones */
-    struct am_run_queue empty;                     /* oldest first */
-    size_t empty_size;
-    /*
-     * Bytes of blocks that belong to other modules than the program, and the highest.  Less
-     * than 0 for a moment where a reset takes a block that is not yet counted.
-     */
-    struct {
-        _Atomic int64_t now;
-        _Atomic int64_t peak;
-    } modules[AM_MODULES];
+struct am_heap_shard {
+    _Alignas(128) struct am_latch lock;
+    struct am_heap *heap;
+    struct am_run_list all; /* lock, as all below: runs that were published */
+    struct am_run_tree partial[AM_CLASSES_MAX]; /* with free blocks and others */
+    struct am_run_queue idle;                   /* oldest first */
+    struct am_run *resting;  /* of host memory: the last run to become empty, or NULL */
+    atomic_size_t idle_size; /* of idle runs, until they are charged or destroyed */
 };
 
-/* Heaps exist for ever, so no pointer to one is stale; a closed one gives nothing. */
+struct am_heap {
+    const struct am_classes *classes; /* NULL: was never opened */
+    enum am_heap_kind kind;
+    int32_t device;
+    unsigned n_shards; /* in use */
+    size_t idle_max;   /* bytes of idle runs of a shard */
+    /* NULL: closed.  The devices hold the reference. */
+    _Atomic(struct am_domain *) domain;
+    /* Bytes of blocks that belong to other modules than the program, and the highest. */
+    struct {
+        _Atomic uint64_t now;
+        _Atomic uint64_t peak;
+    } modules[AM_MODULES];
+    struct am_heap_shard shards[AM_HEAP_SHARDS];
+};
+
+/* Heaps are permanent, so no pointer to one is stale; a closed heap has no blocks. */
 extern struct am_heap am_heaps[AM_HEAPS];
 
 /* device -1: the host. */
 static inline struct am_heap *am_heap_of(int32_t device, enum am_heap_kind kind)
 {
     return &am_heaps[(device + 1) * AM_HEAP_KINDS + (int32_t)kind];
+}
+
+/* Whether the memory of the mapping is a heap's. */
+static inline bool am_heap_owns(const struct am_mapping *mapping)
+{
+    return mapping->owner_data != NULL;
 }
 
 /* The heaps of a domain, at the start and the stop of the library and at a reset. */
@@ -124,7 +122,7 @@ bool am_heap_find(const void *addr, struct am_block_info *ret_info);
 /*
  * The memory of the live block at addr, with one more reference, to be shared with other
  * processes: it is not allocated again after the block is freed.  Refuses with 107000 a
- * block that has no memory of its own, and more bytes than it has.
+ * block that shares its chunks with other blocks, and more bytes than it has.
  */
 aclError am_heap_share(void *addr, size_t size, struct am_phys **ret_phys);
 
@@ -133,16 +131,5 @@ aclError am_heap_share(void *addr, size_t size, struct am_phys **ret_phys);
  * were asked for in them.
  */
 uint64_t am_heap_count(enum am_heap_kind kind, uint64_t *size);
-
-/*
- * A block of another module than the program, which has the rest: only these are counted
- * one by one.
- */
-void am_heap_count_module(struct am_heap *heap, unsigned module, size_t size);
-/*
- * A block with this word is no longer the program's: its module has as much less.  `large`
- * is the run's, read while it was the block's.
- */
-void am_heap_uncount(struct am_run *run, uint64_t word, size_t large);
 
 #endif

@@ -1,228 +1,298 @@
 /* See heap_run.h. */
 #include "core/heap/heap_run.h"
 
-#include <string.h>
+#include <stdlib.h>
 
+#include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/sys.h"
+#include "core/device/setup.h"
 #include "core/heap/heap.h"
-#include "core/heap/heap_cache.h"
+#include "core/vmm/phys.h"
 
-#define LINE 64      /* bytes of a line of the cache, */
-#define LINE_SHIFT 3 /* which has 8 words */
-#define GENERATION_ONE (UINT64_C(1) << AM_WORD_GENERATION_SHIFT)
-
-#define LINES_LOOK 16 /* words of bits that are searched for a line */
-
-static inline uint64_t bits_of(const struct am_run *run, size_t w)
+static int run_compare(struct am_run *a, struct am_run *b)
 {
-    return atomic_load_explicit(&run->bits[w], memory_order_relaxed);
+    return (a->start > b->start) - (a->start < b->start);
 }
 
-static inline void bit_set(struct am_run *run, uint32_t i)
+RB_GENERATE_INTERNAL(am_run_tree, am_run, node, run_compare,
+                     __attribute__((unused)) static)
+
+static uint32_t n_words(uint32_t n_blocks)
 {
-    atomic_store_explicit(&run->bits[i / 64],
-                          bits_of(run, i / 64) | UINT64_C(1) << (i % 64),
-                          memory_order_relaxed);
+    return (n_blocks + 63) / 64;
 }
 
-static inline void bit_clear(struct am_run *run, uint32_t i)
+/* A record for `size` bytes, without memory. */
+static struct am_run *run_alloc(struct am_heap_shard *shard, unsigned class, size_t size)
 {
-    atomic_store_explicit(&run->bits[i / 64],
-                          bits_of(run, i / 64) & ~(UINT64_C(1) << (i % 64)),
-                          memory_order_relaxed);
-}
-
-static inline uint32_t touched(const struct am_run *run)
-{
-    return atomic_load_explicit(&run->n_touched, memory_order_relaxed);
-}
-
-struct am_run *am_run_create(struct am_heap *heap, unsigned class, uint32_t stride)
-{
-    uint32_t n_slots = stride != 0 ? (uint32_t)(AM_CHUNK / stride) : 1;
-    size_t bits_at = am_align_up(sizeof(struct am_run), LINE);
-    size_t words_at = bits_at + am_align_up((n_slots + 63) / 64 * sizeof(uint64_t), LINE);
-    uint32_t shift = class < heap->classes->n_cached ? 0 : LINE_SHIFT;
-    size_t size = words_at + am_align_up((n_slots << shift) * sizeof(am_word), LINE);
-    struct am_run *run = am_sys_aligned_alloc(LINE, size);
+    size_t stride = class == AM_CLASS_LARGE ? size : shard->heap->classes->size[class];
+    uint32_t n_blocks = (uint32_t)(size / stride);
+    size_t blocks_size = n_blocks * sizeof(struct am_block);
+    struct am_run *run = am_sys_calloc(1, sizeof *run + blocks_size +
+                                              n_words(n_blocks) * sizeof(uint64_t));
 
     if (run == NULL)
         return NULL;
-    memset(run, 0, size);
-    run->heap = heap;
-    run->kind = heap->kind;
+    run->shard = shard;
     run->class = class;
-    run->bin = (uint32_t)offsetof(struct am_bins, bin) +
-               (uint32_t)sizeof(struct am_bin) *
-                   (class < heap->classes->n_cached ? class : AM_BINS_MAX);
-    run->n_slots = n_slots;
+    run->size = size;
     run->stride = stride;
-    run->word_shift = shift;
-    run->inverse = stride != 0 ? (UINT64_C(1) << 44) / stride + 1 : 0;
-    run->bits = (_Atomic uint64_t *)((char *)run + bits_at);
-    run->words = (am_word *)((char *)run + words_at);
-    run->n_in = n_slots;
-    for (uint32_t i = 0; i < n_slots; i++)
-        bit_set(run, i);
+    run->n_blocks = n_blocks;
+    run->used = (uint64_t *)((char *)run->blocks + blocks_size);
     return run;
 }
 
-bool am_run_take_at(struct am_run *run, uint32_t i, struct am_slot *ret_slot)
+/*
+ * Pinned memory is locked in steps: each class has a run of its own, most of which is
+ * never allocated, and the system limits locked memory.
+ */
+static aclError run_lock_pages(struct am_run *run, size_t end)
 {
-    uint64_t seen;
+    const struct am_backend_ops *ops = run->mapping->phys->mem.bank->ops;
+    size_t left = run->size - run->locked;
+    size_t size;
 
-    bit_clear(run, i);
-    run->n_in--;
-    if (touched(run) <= i)
-        atomic_store_explicit(&run->n_touched, i + 1, memory_order_relaxed);
-    seen = atomic_load_explicit(am_run_word(run, i), memory_order_relaxed);
-    /* A list so old that its generation fits again (after 2^14) may have taken it. */
-    if (seen & (AM_WORD_LIVE | AM_WORD_PINS))
-        return false;
-    *ret_slot = (struct am_slot){run, am_run_word(run, i), seen};
-    return true;
-}
-
-bool am_run_take(struct am_run *run, struct am_slot *ret_slot)
-{
-    while (run->n_in > 0) {
-        uint32_t w = run->hint;
-
-        while (bits_of(run, w) == 0)
-            w++;
-        run->hint = w;
-        if (am_run_take_at(run, w * 64 + (uint32_t)__builtin_ctzl(bits_of(run, w)),
-                           ret_slot))
-            return true;
+    if (end <= run->locked)
+        return ACL_SUCCESS;
+    if (run->shard->heap->kind != AM_HEAP_HOST || ops->pin_step == NULL) {
+        run->locked = run->size;
+        return ACL_SUCCESS;
     }
-    return false;
+    size = am_align_up(end - run->locked, ops->pin_step());
+    if (size > left)
+        size = left;
+    AM_TRY(ops->pin((void *)(run->start + run->locked), size, am_setup.is_strict));
+    run->locked += size;
+    return ACL_SUCCESS;
 }
 
-/* Not far: it is done under the lock, and blocks at low addresses are to be used first. */
-uint32_t am_run_line(const struct am_run *run)
+static void run_free(struct am_deferred *deferred)
 {
-    uint32_t n = (run->n_slots + 63) / 64;
-    uint32_t end = run->hint + LINES_LOOK < n ? run->hint + LINES_LOOK : n;
+    free(AM_CONTAINER_OF(deferred, struct am_run, deferred));
+}
 
-    for (uint32_t w = run->hint; w < end; w++) {
-        uint64_t bits = bits_of(run, w);
+static aclError run_create(struct am_heap_shard *shard, struct am_domain *domain,
+                           unsigned class, size_t size, size_t asked,
+                           struct am_run **ret_run)
+{
+    enum am_heap_kind kind = shard->heap->kind;
+    struct am_run *run = run_alloc(shard, class, size);
+    struct am_phys *phys;
+    aclError rc;
 
-        for (uint32_t i = 0; bits != 0 && i < 64; i += AM_RUN_LINE) {
-            if ((bits >> i & 0xff) == 0xff)
-                return w * 64 + i;
-        }
+    AM_REQUIRE(run != NULL, ACL_ERROR_BAD_ALLOC,
+               "no host memory for the records of a heap");
+    rc = am_phys_create_bare(domain, kind == AM_HEAP_HOST ? AM_BANK_PINNED : AM_BANK_MAIN,
+                             size, asked, &phys);
+    if (rc == ACL_SUCCESS)
+        rc = am_vspace_map_heap(&am_heap_owners[kind], phys, run, &run->mapping);
+    if (rc != ACL_SUCCESS) {
+        free(run);
+        return rc;
     }
-    return run->n_slots;
+    run->start = run->mapping->start;
+    rc = run_lock_pages(run, run->stride);
+    if (rc != ACL_SUCCESS) {
+        struct am_run_stack failed = {run};
+
+        am_run_destroy_all(&failed);
+        return rc;
+    }
+    *ret_run = run;
+    return ACL_SUCCESS;
 }
 
-bool am_run_give(const struct am_slot *slot)
+/* From now on the caller owns the run, which counts in idle_size until it is charged. */
+static void idle_remove_locked(struct am_run *run)
 {
-    struct am_run *run = slot->run;
-    uint32_t i = am_slot_index(slot);
-
-    if (atomic_load_explicit(slot->word, memory_order_relaxed) != slot->seen ||
-        (bits_of(run, i / 64) >> (i % 64) & 1) != 0)
-        return false;
-    bit_set(run, i);
-    run->n_in++;
-    if (i / 64 < run->hint)
-        run->hint = i / 64;
-    return true;
+    TAILQ_REMOVE(&run->shard->idle, run, idle);
+    LIST_REMOVE(run, all);
 }
 
-/* The first block from i on that is out; n_touched when there is none. */
-static uint32_t next_out(const struct am_run *run, uint32_t i)
+static void idle_insert_locked(struct am_run *run)
 {
-    uint32_t n = touched(run);
+    TAILQ_INSERT_TAIL(&run->shard->idle, run, idle);
+    LIST_INSERT_HEAD(&run->shard->all, run, all);
+}
 
-    while (i < n) {
-        uint64_t out = ~bits_of(run, i / 64) >> (i % 64);
+/* An idle run of exactly this size; the most recent one.  NULL: none. */
+static struct am_run *idle_take(struct am_heap_shard *shard, unsigned class, size_t size)
+{
+    struct am_run *run;
 
-        if (out != 0) {
-            i += (uint32_t)__builtin_ctzl(out);
+    am_latch_take(&shard->lock);
+    TAILQ_FOREACH_REVERSE(run, &shard->idle, am_run_queue, idle)
+    {
+        if (run->class == class && run->size == size) {
+            idle_remove_locked(run);
             break;
         }
+    }
+    am_latch_give(&shard->lock);
+    return run;
+}
+
+aclError am_run_get(struct am_heap_shard *shard, unsigned class, size_t size,
+                    size_t asked, struct am_run **ret_run)
+{
+    struct am_run *run = idle_take(shard, class, size);
+    struct am_domain *domain;
+    aclError rc;
+
+    if (run == NULL) {
+        domain = shard->heap->domain;
+        AM_REQUIRE(domain != NULL, ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
+        return run_create(shard, domain, class, size, asked, ret_run);
+    }
+    rc = am_phys_charge(run->mapping->phys, asked);
+    if (rc != ACL_SUCCESS) {
+        am_latch_take(&shard->lock);
+        idle_insert_locked(run);
+        am_latch_give(&shard->lock);
+        return rc;
+    }
+    shard->idle_size -= size;
+    *ret_run = run;
+    return ACL_SUCCESS;
+}
+
+void am_run_destroy_all(struct am_run_stack *runs)
+{
+    struct am_run *run;
+
+    while ((run = SLIST_FIRST(runs)) != NULL) {
+        bool is_idle = !run->mapping->phys->is_charged;
+
+        SLIST_REMOVE_HEAD(runs, next);
+        am_vspace_unmap_heap(run->mapping);
+        if (is_idle)
+            run->shard->idle_size -= run->size;
+        am_epoch_defer(&run->deferred, run_free);
+    }
+}
+
+uint32_t am_run_next_used(const struct am_run *run, uint32_t i)
+{
+    while (i < run->n_blocks) {
+        uint64_t used = run->used[i / 64] >> (i % 64);
+
+        if (used != 0)
+            return i + (uint32_t)__builtin_ctzl(used);
         i = (i / 64 + 1) * 64;
     }
-    return i < n ? i : n;
+    return run->n_blocks;
 }
 
-bool am_run_is_idle(struct am_run *run)
+struct am_run *am_run_first_partial(struct am_heap_shard *shard, unsigned class)
 {
-    for (uint32_t i = next_out(run, 0); i < touched(run); i = next_out(run, i + 1)) {
-        uint64_t word = atomic_load_explicit(am_run_word(run, i), memory_order_relaxed);
-
-        if (word & (AM_WORD_LIVE | AM_WORD_PINS))
-            return false;
-    }
-    return true;
+    return RB_MIN(am_run_tree, &shard->partial[class]);
 }
 
-size_t am_run_count_live(struct am_run *run, uint64_t *size)
+/* Enters or leaves the tree of the runs that blocks are taken from. */
+static void run_relist_locked(struct am_run *run, bool is_partial)
 {
-    size_t n = 0;
+    struct am_run_tree *tree = &run->shard->partial[run->class];
 
-    for (uint32_t i = next_out(run, 0); i < touched(run); i = next_out(run, i + 1)) {
-        uint64_t word = atomic_load_explicit(am_run_word(run, i), memory_order_relaxed);
+    is_partial = is_partial && !run->is_dead;
+    if (is_partial && !run->is_partial)
+        RB_INSERT(am_run_tree, tree, run);
+    else if (!is_partial && run->is_partial)
+        RB_REMOVE(am_run_tree, tree, run);
+    run->is_partial = is_partial;
+}
 
-        n += (word & AM_WORD_LIVE) != 0;
-        *size += am_word_asked(run, word);
+void am_run_publish_locked(struct am_run *run)
+{
+    LIST_INSERT_HEAD(&run->shard->all, run, all);
+    run_relist_locked(run, run->n_used < run->n_blocks);
+}
+
+aclError am_run_take_locked(struct am_run *run, struct am_block **ret_block)
+{
+    uint32_t word = run->hint;
+    uint32_t i;
+
+    while (run->used[word] == UINT64_MAX)
+        word++;
+    i = word * 64 + (uint32_t)__builtin_ctzl(~run->used[word]);
+    am_assert(i < run->n_blocks);
+    AM_TRY(run_lock_pages(run, (i + 1) * run->stride));
+    run->hint = word;
+    run->used[word] |= UINT64_C(1) << (i % 64);
+    run->n_used++;
+    if (run->n_used == run->n_blocks)
+        run_relist_locked(run, false);
+    *ret_block = &run->blocks[i];
+    return ACL_SUCCESS;
+}
+
+void am_run_release_locked(struct am_run *run, uint32_t i)
+{
+    run->used[i / 64] &= ~(UINT64_C(1) << (i % 64));
+    run->n_used--;
+    if (i / 64 < run->hint)
+        run->hint = i / 64;
+}
+
+/* The run has no block in use: it becomes idle, or the caller destroys it. */
+static void run_retire_locked(struct am_run *run, struct am_run_stack *doomed)
+{
+    struct am_heap_shard *shard = run->shard;
+    struct am_run *oldest = TAILQ_FIRST(&shard->idle);
+    bool is_kept = !run->is_dead && run->size <= shard->heap->idle_max;
+
+    if (shard->resting == run)
+        shard->resting = NULL;
+    run_relist_locked(run, false);
+    LIST_REMOVE(run, all);
+    if (is_kept && shard->idle_size <= shard->heap->idle_max - run->size) {
+        shard->idle_size += run->size;
+        am_phys_uncharge(run->mapping->phys);
+        idle_insert_locked(run);
+        return;
     }
-    return n;
+    SLIST_INSERT_HEAD(doomed, run, next);
+    if (is_kept && oldest != NULL) { /* the next run of this size is kept instead of it */
+        idle_remove_locked(oldest);
+        SLIST_INSERT_HEAD(doomed, oldest, next);
+    }
 }
 
 /*
- * Takes from the program, or from the lists of threads, the block that is out, and puts
- * it in unless it is pinned.  With must_be_free a live one is left alone.
+ * No other process can use pinned memory of this one, so the last empty run of a shard stays
+ * as it is: a program that allocates and frees one block does not change lists and charges.
  */
-static void block_seize(struct am_run *run, uint32_t i, bool must_be_free)
+static bool run_may_rest(const struct am_run *run)
 {
-    uint64_t seen = atomic_load_explicit(am_run_word(run, i), memory_order_relaxed);
-    uint64_t after;
-
-    do {
-        if (must_be_free && (seen & AM_WORD_LIVE) != 0)
-            return;
-        after = (seen & (AM_WORD_GENERATION | AM_WORD_PINS)) + GENERATION_ONE;
-    } while (!atomic_compare_exchange_weak_explicit(
-        am_run_word(run, i), &seen, after, memory_order_acq_rel, memory_order_relaxed));
-    if (seen & AM_WORD_LIVE)
-        am_heap_uncount(run, seen,
-                        run->large); /* it stays free: the caller has the lock */
-    if ((after & AM_WORD_PINS) == 0) /* otherwise the last pin puts it in */
-        am_run_give(&(struct am_slot){run, am_run_word(run, i), after});
+    return !run->is_dead && run->n_blocks > 1 &&
+           run->mapping->phys->domain->ledger == NULL;
 }
 
-bool am_run_steal(struct am_run *run)
+void am_run_settle_locked(struct am_run *run, struct am_run_stack *doomed)
 {
-    for (uint32_t i = next_out(run, 0); i < touched(run); i = next_out(run, i + 1))
-        block_seize(run, i, true);
-    return run->n_in == run->n_slots;
-}
+    struct am_run *before = run->shard->resting;
 
-void am_run_kill(struct am_run *run)
-{
-    for (uint32_t i = next_out(run, 0); i < touched(run); i = next_out(run, i + 1))
-        block_seize(run, i, false);
-}
-
-bool am_run_retire(struct am_run *run)
-{
-    for (uint32_t i = 0; i < touched(run); i++) {
-        uint64_t seen = atomic_load_explicit(am_run_word(run, i), memory_order_relaxed);
-
-        if ((seen & (AM_WORD_LIVE | AM_WORD_PINS)) == 0 &&
-            atomic_compare_exchange_strong_explicit(
-                am_run_word(run, i), &seen, seen + GENERATION_ONE, memory_order_acq_rel,
-                memory_order_relaxed))
-            continue;
-        /* The case of am_run_take(): it is out. */
-        bit_clear(run, i);
-        run->n_in--;
-        return false;
+    if (run->n_used > 0) {
+        run_relist_locked(run, run->n_used < run->n_blocks);
+    } else if (!run_may_rest(run)) {
+        run_retire_locked(run, doomed);
+    } else if (before != run) {
+        run->shard->resting = run;
+        run_relist_locked(run, true);
+        if (before != NULL && before->n_used == 0)
+            run_retire_locked(before, doomed);
     }
-    atomic_store_explicit(&run->n_touched, 0, memory_order_relaxed);
-    run->hint = 0;
-    return true;
+}
+
+void am_shard_trim_locked(struct am_heap_shard *shard, struct am_run_stack *doomed)
+{
+    struct am_run *run = shard->resting;
+
+    if (run != NULL && run->n_used == 0)
+        run_retire_locked(run, doomed);
+    while ((run = TAILQ_FIRST(&shard->idle)) != NULL) {
+        idle_remove_locked(run);
+        SLIST_INSERT_HEAD(doomed, run, next);
+    }
 }

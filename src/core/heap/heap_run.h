@@ -1,94 +1,70 @@
 /*
- * Runs: memory of a heap, cut into blocks of one size, or one large block.
+ * Runs: memory of a heap, cut into blocks of one size class, or one large block.
  *
- * All that is known about a block is in its word, an atomic outside the memory it
- * describes:
+ * A run has one physical allocation and one mapping.  The records of its blocks are an array
+ * outside the memory they describe.  A block is in use while it is live (the program has it)
+ * or pinned (queued work or a host view uses it).  A block can be pinned only while it is
+ * live; a block that is freed while it is pinned stays in use until its last pin ends.
  *
- *     generation (14 bits) | padded (1) | size - 1 (20) | module (7) | huge (1) | live (1)
- *     | pins (20)
+ * A run is in one of these states:
  *
- * The size is the one that the program asked for; am_heap_room() tells how much the block
- * takes.
+ *     owned    by the thread that creates it, reuses it or destroys it; in no list
+ *     used     has blocks in use; in shard->all, and in shard->partial if it has free ones
+ *     idle     has none; in shard->all and shard->idle, and not charged to the domain
+ *     resting  has none; stays as if it was used (shard->resting)
  *
- * The word decides the owner of the block.  live: the program has it.  A pin is work in
- * flight or a view; a block can be pinned only while it is live, and a block that is
- * freed while it is pinned becomes free with its last pin.  Neither: the block is free,
- * and the thread that turns the word it saw into a live one by compare-and-swap gets it.
- * So a thread may keep a list of free blocks without a lock.  Another thread takes a
- * block out of such a list by changing the generation: the entry in the list then no
- * longer matches.  The live bit detects double frees and pointers to freed blocks.
- *
- * The bits mark the blocks that are free and in no thread's list: "in" the run.  All
- * other blocks are "out".
- *
- * Objects are never freed and serve the same heap and class again, so a stale pointer of
- * a reader without a lock still points to a run with as many words.
+ * A lookup finds a run through its mapping, in a read section; a run that is destroyed is
+ * freed after all sections that could have found it.
  */
 #ifndef AM_CORE_HEAP_RUN_H
 #define AM_CORE_HEAP_RUN_H
 
 #include <bsd/sys/tree.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "acl/acl_base.h"
+#include "base/epoch.h"
+#include "base/lock.h"
 #include "base/util.h"
 
+struct am_domain;
 struct am_heap;
+struct am_heap_shard;
 struct am_mapping;
 
-#define AM_WORD_PINS UINT64_C(0xfffff)
-#define AM_WORD_LIVE (UINT64_C(1) << 20)
-#define AM_WORD_HUGE (UINT64_C(1) << 21) /* the program asked for huge pages */
-#define AM_WORD_MODULE_SHIFT 22
-#define AM_WORD_MODULE (UINT64_C(0x7f) << AM_WORD_MODULE_SHIFT)
-#define AM_WORD_SIZE_SHIFT 29 /* 0 in the word of a large block: run->large has it */
-#define AM_WORD_SIZE (UINT64_C(0xfffff) << AM_WORD_SIZE_SHIFT)
-#define AM_WORD_PADDED_SHIFT 49 /* aclrtMalloc added AM_HEAP_PAD bytes */
-#define AM_WORD_PADDED (UINT64_C(1) << AM_WORD_PADDED_SHIFT)
-#define AM_WORD_GENERATION_SHIFT 50
-#define AM_WORD_GENERATION (~UINT64_C(0) << AM_WORD_GENERATION_SHIFT)
-
-typedef _Atomic uint64_t am_word;
+struct am_block {
+    size_t asked; /* bytes that the program asked for */
+    uint32_t n_pins;
+    uint8_t module;
+    uint8_t pad;        /* bytes that aclrtMalloc added */
+    uint8_t page_shift; /* of the pages that the program asked for */
+    bool is_live;
+};
 
 struct am_run {
-    /* Set when the object is made. */
-    struct am_heap *heap;
-    uint32_t kind;  /* the heap's, nearer by */
-    uint32_t class; /* AM_CLASSES_MAX: one large block */
-    uint32_t bin; /* where a thread's lists have the one for it: core/heap/heap_cache.h */
-    uint32_t n_slots;
-    uint32_t stride; /* bytes from a block to the next; 0 for a large one */
-    /* Words are 1 << word_shift apart: threads take large blocks one by one, not by line. */
-    uint32_t word_shift;
-    uint64_t inverse; /* 2^44 / stride, rounded up: a multiplication for a division */
-    am_word *words;   /* of n_slots blocks: am_run_word() */
-    /* n_slots, in words of 64; written under heap->lock, read without */
-    _Atomic uint64_t *bits;
-    struct am_run *older; /* the run of the heap that was made before this one */
-
-    _Atomic uintptr_t start; /* 0: has no memory now */
-    atomic_size_t size;      /* of the memory */
-    atomic_size_t large;     /* bytes that were asked for of the large block */
-    atomic_uint page;        /* bytes of a page of the large block */
-    /* Written under heap->lock, read without. */
-    atomic_size_t counted; /* size while it may count as idle: in `all`, and not dead */
-    atomic_uint
-        n_touched;       /* blocks from here on were never out, their words not written */
-    atomic_bool is_dead; /* its device was reset, or it is shared: goes when all are in */
-
-    /* heap->lock */
+    struct am_heap_shard *shard;
     struct am_mapping *mapping;
-    size_t locked;   /* bytes from the start on that may be handed out; pinned: locked */
-    uint32_t n_in;   /* bits that are set */
-    uint32_t hint;   /* no bit is set in words of bits below this one */
-    bool is_partial; /* in the heap's tree for its class: alive, some in */
-    bool is_empty;   /* in the heap's list of empty ones: alive, all in */
+    size_t size;
+    unsigned class; /* AM_CLASS_LARGE: one large block */
+    uint32_t n_blocks;
+    size_t stride; /* bytes from a block to the next */
+
+    /* shard->lock, unless the run is owned */
+    uintptr_t start; /* the mapping's */
+    size_t locked;   /* bytes from the start on that are usable; pinned memory: locked */
+    uint32_t n_used; /* blocks in use */
+    uint32_t hint;   /* all blocks of words of `used` below this one are in use */
+    bool is_dead;    /* its device was reset, or it is shared: it does not become idle */
+    bool is_partial; /* in shard->partial */
     RB_ENTRY(am_run) node;
     LIST_ENTRY(am_run) all;
-    TAILQ_ENTRY(am_run) empty;
-    SLIST_ENTRY(am_run) next; /* among the spare, or the doomed */
+    TAILQ_ENTRY(am_run) idle;
+    SLIST_ENTRY(am_run) next; /* of a list of the owner */
+    struct am_deferred deferred;
+    uint64_t *used; /* a bit for each block in use */
+    struct am_block blocks[];
 };
 
 RB_HEAD(am_run_tree, am_run);
@@ -96,92 +72,40 @@ LIST_HEAD(am_run_list, am_run);
 TAILQ_HEAD(am_run_queue, am_run);
 SLIST_HEAD(am_run_stack, am_run);
 
-/* A block that is free and out: the word is what its owner saw. */
-struct am_slot {
-    struct am_run *run;
-    am_word *word;
-    uint64_t seen;
-};
-
-/* The block at an address. */
-struct am_block {
-    struct am_slot slot;
-    uintptr_t start;
-    size_t asked; /* 0: no live block */
-};
-
 /*
- * A run without memory, all blocks in; NULL when there is no memory for it.  stride 0:
- * one large block.
+ * A run that the caller owns: an idle one of the shard, charged again, or a new one.
+ * `asked` is for the message of a failure.
  */
-struct am_run *am_run_create(struct am_heap *heap, unsigned class, uint32_t stride);
+aclError am_run_get(struct am_heap_shard *shard, unsigned class, size_t size,
+                    size_t asked, struct am_run **ret_run);
+/* Unmaps the runs, which the caller owns. */
+void am_run_destroy_all(struct am_run_stack *runs);
 
-/* Which block the byte at offset belongs to; n_slots or more behind the last one. */
-static inline size_t am_run_index(const struct am_run *run, uintptr_t offset)
+/* The block that the byte at offset belongs to; n_blocks or more behind the last one. */
+static inline uint32_t am_run_index(const struct am_run *run, size_t offset)
 {
-    return offset * run->inverse >> 44; /* inverse is 0 for the one large block */
+    return run->n_blocks == 1 ? 0 : (uint32_t)offset / (uint32_t)run->stride;
 }
 
-/* The word of the block with this number, and back. */
-static inline am_word *am_run_word(const struct am_run *run, size_t i)
-{
-    return run->words + (i << run->word_shift);
-}
+/* The first block from i on that is in use; n_blocks: none. */
+uint32_t am_run_next_used(const struct am_run *run, uint32_t i);
 
-static inline uint32_t am_slot_index(const struct am_slot *slot)
-{
-    return (uint32_t)((slot->word - slot->run->words) >> slot->run->word_shift);
-}
+/* The functions below need the lock of the run's shard. */
 
-/* Bytes that the program asked for of the block with this word; 0: no live block. */
-static inline size_t am_word_asked(const struct am_run *run, uint64_t word)
-{
-    if ((word & AM_WORD_LIVE) == 0)
-        return 0;
-    if (run->stride == 0)
-        return atomic_load_explicit(&run->large, memory_order_relaxed);
-    return (size_t)((word & AM_WORD_SIZE) >> AM_WORD_SIZE_SHIFT) + 1;
-}
-
-/* Where a block is that is out and the caller's. */
-static inline uintptr_t am_slot_addr(const struct am_slot *slot)
-{
-    return atomic_load_explicit(&slot->run->start, memory_order_relaxed) +
-           (uintptr_t)am_slot_index(slot) * slot->run->stride;
-}
-
-/* The functions below need the heap's lock. */
-
-/* Takes one out, the lowest; false when none is in. */
-bool am_run_take(struct am_run *run, struct am_slot *ret_slot);
+/* The run that a block of the class is taken from: the lowest one; NULL: none. */
+struct am_run *am_run_first_partial(struct am_heap_shard *shard, unsigned class);
+/* A run that the caller owns gets into the lists of its shard. */
+void am_run_publish_locked(struct am_run *run);
+/* The lowest free block is in use from now on; there is one. */
+aclError am_run_take_locked(struct am_run *run, struct am_block **ret_block);
+/* The block is no longer in use. */
+void am_run_release_locked(struct am_run *run, uint32_t i);
 /*
- * The first of AM_RUN_LINE blocks that are all in, and whose words are all that is in their
- * line of the cache; n_slots: there are none.  One thread takes them all, so that threads
- * with blocks of their own do not write to the same line.
+ * Blocks were released: the run changes its lists.  Runs that the heap does not keep are
+ * appended to `doomed`, for the caller to destroy without the lock.
  */
-#define AM_RUN_LINE 8u
-uint32_t am_run_line(const struct am_run *run);
-/* Takes out the one with this number, which is in; false when it is in use after all. */
-bool am_run_take_at(struct am_run *run, uint32_t i, struct am_slot *ret_slot);
-/* Puts it in; false when it is not the caller's any more. */
-bool am_run_give(const struct am_slot *slot);
-
-/*
- * Whether no block is live or pinned: its blocks are in the run or in lists of threads.
- * Without the lock the answer is as old as the call.
- */
-bool am_run_is_idle(struct am_run *run);
-/* Takes the free ones out of the lists of threads; true when all are in then. */
-bool am_run_steal(struct am_run *run);
-/* Frees all; those that are pinned stay out. */
-void am_run_kill(struct am_run *run);
-/*
- * Takes all blocks in and changes their generations, so that no word seen before
- * matches.  False when a block turns out to be live.
- */
-bool am_run_retire(struct am_run *run);
-
-/* How many are live; *size grows by the bytes that were asked for in them. */
-size_t am_run_count_live(struct am_run *run, uint64_t *size);
+void am_run_settle_locked(struct am_run *run, struct am_run_stack *doomed);
+/* All idle runs of the shard go to `doomed`. */
+void am_shard_trim_locked(struct am_heap_shard *shard, struct am_run_stack *doomed);
 
 #endif

@@ -19,8 +19,6 @@ static void class_add(struct am_classes *classes, size_t size)
         return;
     am_assert(classes->n < AM_CLASSES_MAX);
     classes->size[classes->n++] = (uint32_t)size;
-    if (size <= AM_CACHED_MAX)
-        classes->n_cached = classes->n;
 }
 
 void am_classes_init(struct am_classes *classes, size_t page)

@@ -18,13 +18,12 @@
 #include "base/util.h"
 
 #define AM_BLOCK_ALIGN 64
-#define AM_SMALL_MAX AM_MIB         /* larger blocks are whole chunks of their own */
-#define AM_CACHED_MAX (32 * AM_KIB) /* threads keep lists of blocks up to this */
+#define AM_SMALL_MAX AM_MIB /* larger blocks are whole chunks */
 #define AM_CLASSES_MAX 112
+#define AM_CLASS_LARGE AM_CLASSES_MAX /* blocks above AM_SMALL_MAX */
 
 struct am_classes {
     unsigned n;
-    unsigned n_cached; /* of these, up to AM_CACHED_MAX */
     uint32_t size[AM_CLASSES_MAX];
     uint8_t by_64[1024];  /* the class for n * 64 + 1 to n * 64 + 64 bytes */
     uint8_t by_count[32]; /* the first class of which at most so many fit into a chunk */

@@ -142,13 +142,19 @@ void am_host_unregister_all(void)
     range_unregister(NULL, SIZE_MAX);
 }
 
+/* The block of aclrtMallocHost that starts at addr. */
+static bool pinned_block_find(const void *addr, struct am_block_info *ret_info)
+{
+    return am_heap_find(addr, ret_info) && ret_info->kind == AM_HEAP_HOST &&
+           ret_info->bounds.start == (uintptr_t)addr;
+}
+
 aclError am_host_free(void *addr)
 {
     struct am_block_info info;
 
     /* First, and only what will be freed: a freed block may be another thread's at once. */
-    if (n_registered > 0 && am_heap_find(addr, &info) &&
-        info.bounds.start == (uintptr_t)addr && info.kind == AM_HEAP_HOST)
+    if (n_registered > 0 && pinned_block_find(addr, &info))
         range_unregister(addr, info.bounds.size);
     return am_heap_free(AM_HEAP_HOST, addr);
 }
@@ -261,11 +267,15 @@ static aclError registered_show(struct am_registered *r)
 
 aclError am_host_register(void *addr, size_t size, unsigned flags)
 {
+    struct am_block_info info;
     struct am_registered *r;
     aclError rc;
 
-    AM_REQUIRE(am_is_aligned((uintptr_t)addr, 4096), ACL_ERROR_RT_ADDR_UNALIGNED,
-               "ptr %p is not a multiple of 4096", addr);
+    /* Small pinned blocks share a page here; on a device each has pages to itself. */
+    AM_REQUIRE(am_is_aligned((uintptr_t)addr, 4096) || pinned_block_find(addr, &info),
+               ACL_ERROR_RT_ADDR_UNALIGNED,
+               "ptr %p is neither a multiple of 4096 nor a block of aclrtMallocHost",
+               addr);
     AM_TRY(memory_check(addr, size, flags));
     r = am_sys_calloc(1, sizeof *r);
     AM_REQUIRE(r != NULL, ACL_ERROR_BAD_ALLOC,

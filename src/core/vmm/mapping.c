@@ -485,8 +485,8 @@ aclError am_vspace_map_like(void *addr, const struct am_mapping *source, bool ha
     return rc;
 }
 
-aclError am_vspace_map_run(const struct am_owner *owner, struct am_phys *phys,
-                           struct am_run *run, struct am_mapping **ret_mapping)
+aclError am_vspace_map_heap(const struct am_owner *owner, struct am_phys *phys,
+                            void *owner_data, struct am_mapping **ret_mapping)
 {
     const struct am_backend_ops *ops = phys->mem.bank->ops;
     size_t size = phys->mem.size;
@@ -506,7 +506,7 @@ aclError am_vspace_map_run(const struct am_owner *owner, struct am_phys *phys,
     }
     mapping->extent = extent;
     mapping->owner = owner;
-    atomic_store_explicit(&mapping->run, run, memory_order_relaxed);
+    mapping->owner_data = owner_data;
     rc = ops->map((void *)mapping->start, size, &phys->mem, &rights);
     if (rc != ACL_SUCCESS)
         goto err_mapping;
@@ -526,7 +526,7 @@ err_phys:
     return rc;
 }
 
-void am_vspace_unmap_run(struct am_mapping *mapping)
+void am_vspace_unmap_heap(struct am_mapping *mapping)
 {
     chunks_set(mapping->extent->arena, mapping, NULL);
     am_mapping_put(mapping);

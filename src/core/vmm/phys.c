@@ -82,8 +82,8 @@ static aclError size_round(size_t size, size_t granularity, size_t *ret_size)
 }
 
 /*
- * A real device may have less than the ledger says, since other programs use some of it: then
- * it is asked again without what is idle.
+ * A real device may have less than the ledger says: other programs use some of it, and the heaps
+ * keep some.  Then the heaps free theirs, and the device is asked again.
  */
 static aclError device_take(struct am_domain *domain, struct am_bank *bank, size_t size,
                             int node, struct am_mem *mem)
@@ -130,6 +130,7 @@ static void phys_init(struct am_phys *phys, const aclrtPhysicalMemProp *prop,
     phys->domain = domain;
     phys->home = (int8_t)domain->device;
     am_lock_init(&phys->lock, AM_RANK_LEAF, "phys");
+    phys->is_charged = true;
     LIST_INIT(&phys->mappings);
 }
 
@@ -213,7 +214,7 @@ static void phys_unmake(struct am_phys *phys)
         import_ended(phys->share_number);
     if (phys->share != 0)
         am_ledger_share_leave(domain->ledger, phys->share);
-    else if (!phys->is_imported)
+    else if (!phys->is_imported && phys->is_charged)
         am_domain_uncharge(domain, size);
     phys_leave(phys);
     am_named_free(&phys->named);
@@ -334,6 +335,19 @@ aclError am_phys_create_bare(struct am_domain *domain, enum am_bank_kind kind,
     AM_TRY(phys_take(domain, kind, size, asked, -1, &prop, ret_phys));
     (*ret_phys)->asked = size; /* all of it is the heap's */
     return phys_enter(*ret_phys, USER_HEAP, NULL);
+}
+
+void am_phys_uncharge(struct am_phys *phys)
+{
+    am_domain_uncharge(phys->domain, phys->mem.size);
+    phys->is_charged = false;
+}
+
+aclError am_phys_charge(struct am_phys *phys, size_t asked)
+{
+    AM_TRY(am_domain_charge(phys->domain, phys->mem.size, asked));
+    phys->is_charged = true;
+    return ACL_SUCCESS;
 }
 
 struct am_phys *am_phys_ref(struct am_phys *phys)

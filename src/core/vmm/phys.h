@@ -42,7 +42,8 @@ struct am_phys {
     bool is_imported; /* from another process, or from this one */
 
     struct am_mem mem;
-    size_t asked; /* bytes that the program asked for; mem.size is rounded up */
+    size_t asked;    /* bytes that the program asked for; mem.size is rounded up */
+    bool is_charged; /* to the domain; the caller of am_phys_charge() writes it */
 
     union am_domain_part *part; /* where it is entered; NULL: not yet */
     LIST_ENTRY(am_phys) listed; /* part->lock, as the next one */
@@ -80,6 +81,13 @@ aclError am_phys_create_owned(size_t size, const aclrtPhysicalMemProp *prop,
  */
 aclError am_phys_create_bare(struct am_domain *domain, enum am_bank_kind kind,
                              size_t size, size_t asked, struct am_phys **ret_phys);
+
+/*
+ * A heap keeps memory that is not in use: its bytes are not charged to the domain until
+ * am_phys_charge(), which fails with 207001 and a message about `asked` bytes.
+ */
+void am_phys_uncharge(struct am_phys *phys);
+aclError am_phys_charge(struct am_phys *phys, size_t asked);
 
 /*
  * Memory of another process: that of a descriptor, described by prop, used in this

@@ -34,7 +34,6 @@
 struct am_mapping;
 struct am_phys;
 struct am_extent;
-struct am_run;
 
 /* A piece of memory that was handed out. */
 struct am_bounds {
@@ -124,10 +123,9 @@ struct am_reservation {
 /* The fields that a lookup reads come first, in one cache line. */
 struct am_mapping {
     atomic_uint refs;
-    int16_t device; /* of phys, -1: the host */
-    int16_t home;   /* of phys: differs where it was imported for another device */
-    /* Of a heap: the run that describes it (core/heap/heap_run.h); otherwise NULL. */
-    _Atomic(struct am_run *) run;
+    int16_t device;   /* of phys, -1: the host */
+    int16_t home;     /* of phys: differs where it was imported for another device */
+    void *owner_data; /* of the owner, or NULL */
     const struct am_owner *owner; /* the reservation's */
     uintptr_t start;
     size_t size;
@@ -258,17 +256,16 @@ bool am_mapping_block(const struct am_mapping *mapping, uintptr_t addr,
                       struct am_bounds *ret_bounds);
 
 /*
- * Bind addresses of an arena to phys's memory, for the run that describes it.  The
- * mapping takes over the reference to phys, also on failure; its own reference is the
- * caller's.
+ * Bind addresses of an arena to phys's memory, for an owner.  The mapping takes over the
+ * reference to phys, also on failure; its own reference is the caller's.
  */
-aclError am_vspace_map_run(const struct am_owner *owner, struct am_phys *phys,
-                           struct am_run *run, struct am_mapping **ret_mapping);
+aclError am_vspace_map_heap(const struct am_owner *owner, struct am_phys *phys,
+                            void *owner_data, struct am_mapping **ret_mapping);
 /*
  * It cannot be found any more; memory and addresses go with the last reference, the
  * caller's being one.
  */
-void am_vspace_unmap_run(struct am_mapping *mapping);
+void am_vspace_unmap_heap(struct am_mapping *mapping);
 
 /*
  * Whether any byte of the range is reserved; *ret_owner, if not NULL, is then whose it
