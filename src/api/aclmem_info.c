@@ -74,11 +74,11 @@ static json_t *process_json(const struct am_ledger_process *process, int32_t n_d
                                         "exported", (json_int_t)process->exported[i],
                                         "imported", (json_int_t)process->imported[i],
                                         "peak", (json_int_t)process->peak[i], "taken",
-                                        (json_int_t)process->taken[i]));
+                                        (json_int_t)process->total[i]));
     }
     return json_pack("{s:i, s:s, s:o, s:I, s:I, s:o}", "pid", (int)process->pid,
                      "command", process->command, "devices", devices, "allocations",
-                     (json_int_t)process->n_taken, "streams",
+                     (json_int_t)process->n_total, "streams",
                      (json_int_t)process->n_streams, "waiting", waiting_json(process));
 }
 
@@ -114,7 +114,7 @@ static bool ledger_add(json_t *all, int dir, const char *name, const char *own_n
 {
     bool is_own = strcmp(name, own_name) == 0;
     struct am_ledger_view view;
-    int rc = am_ledger_look(dir, name, &view);
+    int rc = am_ledger_read(dir, name, &view);
 
     if (rc != 0 && am_ledger_has_users(dir, name)) {
         problem->ledger = rc;

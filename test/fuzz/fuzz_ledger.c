@@ -2,8 +2,8 @@
  * Ledgers chosen by a fuzzer.
  *
  * The file lies in a directory of the user's, and any of the user's programs may have
- * written to it and to the books.  Whatever is in them, a process enters or keeps books of its own, figures stay
- * within what the device has, its own memory is counted, and looking from outside tells
+ * written to it and to the segment.  Whatever they contain, a process enters or has a private ledger, sums stay
+ * within what the device has, its own memory is counted, and reading from outside returns
  * nothing that cannot be.
  *
  * An input is a list of changes to a good ledger: where (2 bytes), how many bytes (1), the
@@ -41,7 +41,7 @@ static const struct am_ledger_config config = {
 static char folder[] = "/tmp/aclmem-fuzz-XXXXXX";
 static char path[128];
 static int dir;
-static struct am_ledger *keeper; /* without one the books would end */
+static struct am_ledger *keeper; /* without one the segment would be removed */
 
 static void require(bool is_true, const char *what)
 {
@@ -145,13 +145,13 @@ static void changes_make(const uint8_t *bytes, size_t n_bytes)
     }
 }
 
-static void look(void)
+static void read_it(void)
 {
     struct am_ledger_view view;
     char name[AM_LEDGER_FILE];
 
     am_ledger_file_name(&config, name);
-    if (am_ledger_look(dir, name, &view) != 0)
+    if (am_ledger_read(dir, name, &view) != 0)
         return;
     require(view.config.n_devices >= 1 && view.config.n_devices <= AM_LEDGER_DEVICES,
             "devices");
@@ -197,17 +197,17 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
     memcpy(&number, bytes, n_bytes < sizeof number ? n_bytes : sizeof number);
     ledger_make();
     changes_make(bytes, n_bytes);
-    look();
+    read_it();
     a = enter();
     b = enter();
     use(a, number);
     use(b, number);
-    look();
+    read_it();
     am_ledger_put(a);
     use(b, number);
 
     changes_make(bytes, n_bytes); /* while it is in use, the process's own slot too */
-    look();
+    read_it();
     (void)am_ledger_charge(b, 0, AM_MIB);
     am_ledger_who(b, 0, who);
     require(am_ledger_in_use(b, 0) <= CAPACITY, "more than there is");

@@ -1,7 +1,7 @@
 /*
- * The ledger's figures, and what becomes of them when a process goes.
+ * The sums of the ledger, and their change when a process ends.
  */
-#include "books.h"
+#include "ledger_fixture.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,7 +14,7 @@
 
 /* ---- memory ---- */
 
-static void figures_are_of_all_processes(void **state)
+static void sums_include_all_processes(void **state)
 {
     struct am_ledger *a = open_shared();
     struct am_ledger *b = open_shared();
@@ -89,7 +89,7 @@ static void memory_of_an_ended_process_is_free(void **state)
     assert_true(charge(c, 1, CAPACITY));
     am_ledger_put(b);
     am_ledger_put(c);
-    assert_int_equal(am_ledger_in_use(a, 0), 0); /* by looking */
+    assert_int_equal(am_ledger_in_use(a, 0), 0); /* checks the slots */
     assert_true(charge(a, 1, CAPACITY));         /* by asking for it */
     assert_int_equal(a->head->slots_high, 1);
     am_ledger_put(a);
@@ -362,7 +362,7 @@ static void the_view_shows_what_each_process_has(void **state)
     am_ledger_put(gone);
     am_ledger_file_name(&config, name);
     strcpy(b->slots[b->slot].command, "\33[2J\n"); /* a program may be called so */
-    assert_int_equal(am_ledger_look(dir, name, &view), 0);
+    assert_int_equal(am_ledger_read(dir, name, &view), 0);
     assert_memory_equal(&view.config, &config, sizeof config);
     assert_int_equal(view.n_processes, 2);
     assert_int_equal(view.processes[0].pid, getpid());
@@ -379,24 +379,24 @@ static void the_view_shows_what_each_process_has(void **state)
     assert_int_equal(view.used[2], 3 * AM_MIB);
     am_ledger_view_free(&view);
     am_ledger_put(a);
-    assert_int_equal(am_ledger_look(dir, name, &view), 0);
+    assert_int_equal(am_ledger_read(dir, name, &view), 0);
     assert_int_equal(view.n_processes, 1);
     assert_int_equal(view.processes[0].imported[1], 7 * AM_MIB);
     am_ledger_view_free(&view);
     am_ledger_put(b);
-    assert_int_equal(am_ledger_look(dir, name, &view), 0); /* the books are gone */
+    assert_int_equal(am_ledger_read(dir, name, &view), 0); /* the segment was removed */
     assert_memory_equal(&view.config, &config, sizeof config);
     assert_int_equal(view.n_processes, 0);
     am_ledger_view_free(&view);
     close(dir);
 }
 
-#define claim(f_) cmocka_unit_test_setup_teardown(f_, books_begin, books_end)
+#define claim(f_) cmocka_unit_test_setup_teardown(f_, ledger_begin, ledger_end)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        claim(figures_are_of_all_processes),
+        claim(sums_include_all_processes),
         claim(a_device_is_full_whichever_process_filled_it),
         claim(the_three_that_hold_most_are_named_in_order),
         claim(memory_of_an_ended_process_is_free),

@@ -1,8 +1,8 @@
 /*
  * The ledger's file: one that is missing, damaged, full or another program's gives a process
- * books of its own, and a reason; it harms no process that has the books open.
+ * private ledger, and a reason; it harms no process that has the segment.
  */
-#include "books.h"
+#include "ledger_fixture.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -36,7 +36,7 @@ static void assert_private(const char *words)
     am_ledger_put(ledger);
 }
 
-static void without_a_directory_a_process_has_books_of_its_own(void **state)
+static void without_a_directory_a_process_has_a_private_ledger(void **state)
 {
     assert_int_equal(chmod(folder, 0777), 0);
     assert_private("has mode 0777");
@@ -49,7 +49,7 @@ static void a_lack_of_descriptors_is_not_taken_for_a_full_disk(void **state)
 
     assert_int_equal(am_rundir_open(&dir), ACL_SUCCESS);
     am_fault_arm_with(2, false,
-                      EMFILE); /* the books are allocated, then the file opened */
+                      EMFILE); /* the ledger is allocated, then the file opened */
     assert_int_equal(am_ledger_open(&config, &ledger), ACL_SUCCESS);
     am_fault_disarm();
     assert_true(am_ledger_is_private(ledger));
@@ -143,7 +143,7 @@ static void a_damaged_file_that_is_in_use_is_refused(void **state)
     am_ledger_put(a);
 }
 
-/* Those who have the books keep them; only newcomers do not find them. */
+/* Processes that have the segment keep it; only new processes do not find it. */
 static void a_truncated_file_harms_no_running_process(void **state)
 {
     struct am_ledger *a = open_shared();
@@ -167,8 +167,8 @@ static void a_lost_segment_is_replaced_beside_the_locks_of_a_dying_process(void 
     struct am_ledger *dying = open_shared();
     struct am_ledger *a;
 
-    munmap(dying->head, dying->mapped);
-    dying->mapped = 0;
+    munmap(dying->head, LEDGER_SIZE);
+    dying->head = NULL;
     a = open_shared();
     assert_int_not_equal(a->slot, dying->slot);
     assert_true(charge(a, 0, CAPACITY));
@@ -184,8 +184,8 @@ static void name_segment(int segment)
     patch(offsetof(struct ledger_label, not_segment), ~(uint64_t)segment, 4);
 }
 
-/* A file that a process left names books that are gone, or by now another program's. */
-static void books_of_another_are_not_taken(void **state)
+/* A file that a process left names a segment that was removed, or belongs to another program. */
+static void a_segment_of_another_program_is_refused(void **state)
 {
     struct am_ledger *a = open_shared();
     char *theirs;
@@ -238,19 +238,19 @@ static void a_damaged_file_is_not_shown(void **state)
     int dir = open(folder, O_PATH);
 
     am_ledger_file_name(&config, name);
-    assert_int_equal(am_ledger_look(dir, "ledger-none", &view), -ENOENT);
+    assert_int_equal(am_ledger_read(dir, "ledger-none", &view), -ENOENT);
     for (size_t i = 0; i < AM_ARRAY_SIZE(parts); i++) {
         struct am_ledger *a = open_shared();
 
         patch(parts[i].at, UINT64_MAX, parts[i].size);
         if (parts[i].at != offsetof(struct ledger_label, kind.capacity))
-            assert_int_equal(am_ledger_look(dir, name, &view), -EPROTO);
+            assert_int_equal(am_ledger_read(dir, name, &view), -EPROTO);
         am_ledger_put(a);
     }
     close(dir);
 }
 
-static void where_all_slots_are_taken_a_process_has_books_of_its_own(void **state)
+static void where_all_slots_are_taken_a_process_has_a_private_ledger(void **state)
 {
     struct flock others = {/* the first slot's byte is 2 */
                            .l_type = F_WRLCK,
@@ -298,7 +298,7 @@ static void opening_survives_every_fault(void **state)
     assert_int_equal(n_private, 8);
 }
 
-/* The same where the books are there already. */
+/* The same if the segment exists already. */
 static void entering_survives_every_fault(void **state)
 {
     struct am_ledger *a = open_shared();
@@ -320,22 +320,22 @@ static void entering_survives_every_fault(void **state)
     am_ledger_put(a);
 }
 
-#define claim(f_) cmocka_unit_test_setup_teardown(f_, books_begin, books_end)
+#define claim(f_) cmocka_unit_test_setup_teardown(f_, ledger_begin, ledger_end)
 
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        claim(without_a_directory_a_process_has_books_of_its_own),
+        claim(without_a_directory_a_process_has_a_private_ledger),
         claim(a_lack_of_descriptors_is_not_taken_for_a_full_disk),
         claim(a_file_of_another_user_is_refused),
         claim(a_damaged_file_is_replaced_when_no_process_uses_it),
         claim(a_damaged_file_that_is_in_use_is_refused),
         claim(a_truncated_file_harms_no_running_process),
         claim(a_lost_segment_is_replaced_beside_the_locks_of_a_dying_process),
-        claim(books_of_another_are_not_taken),
+        claim(a_segment_of_another_program_is_refused),
         claim(nonsense_in_the_ledger_hurts_no_process),
         claim(a_damaged_file_is_not_shown),
-        claim(where_all_slots_are_taken_a_process_has_books_of_its_own),
+        claim(where_all_slots_are_taken_a_process_has_a_private_ledger),
         claim(opening_survives_every_fault),
         claim(entering_survives_every_fault),
     };

@@ -3,7 +3,7 @@
  *
  * The matrix: a process does one thing to the ledger and is killed at its first step, then
  * another is at its second, and so on until one survives.  A step is a system call or a
- * write that others can see.  After each the figures are what the living have, and nothing
+ * write that others can see.  After each the sums are those of the live processes, and nothing
  * keeps them from going on.
  */
 #include "unit.h"
@@ -250,7 +250,7 @@ static bool kill_at(unsigned index, uint64_t number, uint64_t nth)
     return !has_survived;
 }
 
-static void a_killed_process_leaves_the_figures_right(void **state)
+static void a_killed_process_leaves_correct_sums(void **state)
 {
     uint64_t number;
     unsigned total = 0;
@@ -385,7 +385,7 @@ static void a_stopped_process_that_is_killed_hinders_no_process(void **state)
     assert_int_equal(am_ledger_in_use(mine, 0), 0);
 }
 
-/* Role "race": stops itself between looking and adding. */
+/* Role "race": stops itself between reading and adding. */
 static int play_race(void)
 {
     struct am_ledger *ledger = open_shared();
@@ -494,23 +494,23 @@ static void an_executed_child_does_not_keep_it_either(void **state)
 
 /* As a process does that has forked. */
 static void
-a_second_mapping_of_the_books_hides_a_death_for_some_milliseconds(void **state)
+a_second_mapping_of_the_segment_hides_a_death_for_some_milliseconds(void **state)
 {
     struct peer other;
     uint64_t child;
-    void *books;
+    void *segment;
 
     setenv("ACLMEM_RUNTIME_DIR", folder, 1);
     setenv("ACLMEM_MEMORY", "100M", 1);
     other = peer_start("spawn");
     assert_true(peer_hear(&other, &child));
-    books = am_segment_map(mine->segment, LEDGER_SIZE, 0);
-    assert_true(books != MAP_FAILED);
+    segment = am_segment_map(mine->segment, LEDGER_SIZE, 0);
+    assert_true(segment != MAP_FAILED);
     assert_int_equal(am_ledger_in_use(mine, 0), PIECE);
     peer_kill(&other, SIGKILL);
-    mine->looked = 0; /* long ago */
+    mine->checked = 0; /* long ago */
     assert_int_equal(am_ledger_in_use(mine, 0), 0);
-    munmap(books, LEDGER_SIZE);
+    munmap(segment, LEDGER_SIZE);
 }
 
 /* ---- many ---- */
@@ -601,7 +601,7 @@ static int play(const char *role)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        claim(a_killed_process_leaves_the_figures_right),
+        claim(a_killed_process_leaves_correct_sums),
         claim(a_process_killed_while_making_the_file_hinders_no_process),
         claim(a_stopped_process_is_named_and_hinders_only_calls_that_need_the_lock),
         claim(a_stopped_process_is_waited_for_once),
@@ -609,7 +609,7 @@ int main(int argc, char **argv)
         claim(two_processes_that_charge_at_once_do_not_both_get_the_last_memory),
         claim(a_forked_child_does_not_keep_its_parents_memory),
         claim(an_executed_child_does_not_keep_it_either),
-        claim(a_second_mapping_of_the_books_hides_a_death_for_some_milliseconds),
+        claim(a_second_mapping_of_the_segment_hides_a_death_for_some_milliseconds),
         claim(no_more_is_given_than_there_is),
     };
 

@@ -6,24 +6,23 @@
  * if they are real): processes with the same configuration have the same devices.
  *
  * A process has a slot in it, with the bytes it holds of each device.  A device's bytes
- * in use are the sum over the slots and the shares; there is no total that could go
- * wrong.  The slot belongs to the process for as long as the kernel holds a lock on its
- * byte, which ends with the process however it ends; the next process that looks clears
- * it.
+ * in use are the sum over the slots and the shares; no total is stored.  The slot belongs to
+ * the process as long as the kernel holds a lock on its byte, which ends with the process
+ * however the process ends; the next process that checks the slots clears it.
  *
- * A process charges by adding to its own figure and reading the sum, without a lock.
- * Only if the device seems full, the process takes the ledger's lock, clears the slots
- * of dead processes, and reads again.  Of two processes that charge at once both may
- * have to, but never do both get memory that exists once.
+ * A process charges by adding to its own count and reading the sum, without a lock.
+ * Only if the device seems full, the process acquires the ledger's lock, clears the slots
+ * of dead processes, and reads the sum again.  Two processes that charge at the same time
+ * may both have to do so, but never both get memory that exists once.
  *
  * Exported memory is a share, with the set of the slots that hold it.  The last process
  * to leave ends it; dead processes leave when their slots are cleared.
  *
- * A kill may interrupt any change under the lock: the lock's holder is noted, and a
- * process that finds the note of a dead holder counts the shares again.
+ * A kill may interrupt any change under the lock: the ledger records the lock's holder, and a
+ * process that finds a dead holder counts the shares again.
  *
- * Without a ledger (core/ledger/rundir.h says why) a process keeps a private one of the
- * same form, and logs a warning.
+ * If the file cannot be used (core/ledger/rundir.h), a process has a private ledger of the same
+ * format, and logs a warning.
  */
 #ifndef AM_CORE_LEDGER_H
 #define AM_CORE_LEDGER_H
@@ -44,7 +43,7 @@ struct am_ledger_config {
     char backend[AM_LEDGER_NAME];
     char product[AM_LEDGER_NAME];
     int32_t n_devices; /* that the machine has */
-    uint64_t identity; /* of real devices: which ones; 0: they are played */
+    uint64_t identity; /* of real devices: which ones; 0: they are emulated */
     uint64_t capacity[AM_LEDGER_DEVICES]; /* bytes of each, at most 64 TB */
 };
 
@@ -57,14 +56,14 @@ aclError am_ledger_open(const struct am_ledger_config *config,
 struct am_ledger *am_ledger_ref(struct am_ledger *ledger);
 void am_ledger_put(struct am_ledger *ledger);
 
-/* Whether this is a private ledger, for want of a shared one. */
+/* Whether this is a private ledger. */
 bool am_ledger_is_private(const struct am_ledger *ledger);
 /* A random number that names the ledger: processes that have the same one share it. */
 uint64_t am_ledger_id(const struct am_ledger *ledger);
 
 /*
- * In a child of fork: the parent's slot is not kept alive, and what is still written goes
- * nowhere.  The other two surround fork in the parent.
+ * In a child of fork: the parent's slot is not kept alive, and later writes have no effect.
+ * The other two surround fork in the parent.
  */
 void am_ledger_fork_begin(void);
 void am_ledger_fork_end(void);
@@ -73,21 +72,21 @@ void am_ledger_fork_end_in_child(void);
 /* ---- memory ---- */
 
 /*
- * `size` more bytes of the device for this process; false when it has no room.  The first
- * looks at what is written; the second clears the slots of the dead and looks again.
+ * `size` more bytes of the device for this process; false if the device is full.  The second
+ * clears the slots of dead processes first.
  */
 bool am_ledger_try_charge(struct am_ledger *ledger, int32_t device, size_t size);
 bool am_ledger_charge(struct am_ledger *ledger, int32_t device, size_t size);
 void am_ledger_uncharge(struct am_ledger *ledger, int32_t device, size_t size);
 
 /*
- * NULL, or is told the bytes of a device that this process holds, with those that it has
- * exported, whenever they have changed.  May be called with locks held, by several threads at once.
+ * If not NULL, called whenever the bytes of a device that this process holds, with those that
+ * it has exported, have changed.  May be called with locks held, by several threads at once.
  */
 typedef void (*am_ledger_hook)(int32_t device, uint64_t held);
 extern _Atomic(am_ledger_hook) am_ledger_changed;
 
-/* Bytes of the device in use, by the living. */
+/* Bytes of the device that live processes use. */
 size_t am_ledger_in_use(struct am_ledger *ledger, int32_t device);
 
 /*
@@ -109,23 +108,23 @@ void am_ledger_unuse(struct am_ledger *ledger, int32_t device);
 
 /*
  * `size` bytes that this process had charged become a share, which it holds.  Fails with
- * 207005 where there is no ledger, no place in it, or no lock to be had in time; the bytes
+ * 207005 if the ledger is private or full, or its lock is not available in time; the bytes
  * are then charged as before.
  */
 aclError am_ledger_share_add(struct am_ledger *ledger, int32_t device, size_t size,
                              uint64_t *ret_share);
 /*
- * This process holds the share too, once more if it did; the number came from elsewhere:
- * 207006 when there is no such share, or not of this size and device.
+ * One more use of the share in this process.  Another process sent the number: fails with
+ * 207006 if there is no such share of this size and device.
  */
 aclError am_ledger_share_join(struct am_ledger *ledger, uint64_t share, int32_t device,
                               size_t size);
-/* Once less; with the last holder of all processes the bytes are free. */
+/* One use less; the bytes are free after the last use in all processes. */
 void am_ledger_share_leave(struct am_ledger *ledger, uint64_t share);
 /* Bytes of the device in shares that this process holds. */
 size_t am_ledger_shared(struct am_ledger *ledger, int32_t device);
 
-/* ---- figures: what the process does, for `aclmem top` ---- */
+/* ---- statistics of the process, for `aclmem top` ---- */
 
 /*
  * The entry of a stream.  The owner of the ledger writes it under the scheduler's lock, and
@@ -140,12 +139,12 @@ struct am_ledger_stream {
     char until[72];    /* "event 7 is recorded" */
 };
 
-/* An entry for a stream; NULL when all are taken, and the stream is only counted. */
+/* An entry for a stream; NULL if all are in use, and the stream is only counted. */
 struct am_ledger_stream *am_ledger_stream_add(struct am_ledger *ledger, int32_t id,
                                               int32_t device);
 void am_ledger_stream_remove(struct am_ledger *ledger, struct am_ledger_stream *stream);
 
-/* ---- looking at it from outside ---- */
+/* ---- reading it from outside ---- */
 
 #define AM_LEDGER_STREAMS 56 /* that have an entry */
 
@@ -157,8 +156,8 @@ struct am_ledger_process {
     uint64_t exported[AM_LEDGER_DEVICES];
     uint64_t imported[AM_LEDGER_DEVICES];
     uint64_t peak[AM_LEDGER_DEVICES];  /* the most that was allocated */
-    uint64_t taken[AM_LEDGER_DEVICES]; /* bytes that were ever allocated */
-    uint64_t n_taken;                  /* allocations */
+    uint64_t total[AM_LEDGER_DEVICES]; /* bytes allocated since the start */
+    uint64_t n_total;                  /* allocations */
     uint64_t n_streams;
     size_t n_waiting;
     struct am_ledger_stream waiting[AM_LEDGER_STREAMS];
@@ -168,15 +167,15 @@ struct am_ledger_view {
     struct am_ledger_config config;
     uint64_t used[AM_LEDGER_DEVICES];
     size_t n_processes;
-    struct am_ledger_process *processes; /* the living */
+    struct am_ledger_process *processes; /* live ones */
 };
 
 /*
  * Reads the ledger `name` of the directory without taking part in it: 0 or -errno, -EPROTO
- * where it is damaged or of another version.
+ * if it is damaged or of another version.
  */
-int am_ledger_look(int dir, const char *name, struct am_ledger_view *ret_view);
-/* Whether a process takes part in it, whatever the file looks like. */
+int am_ledger_read(int dir, const char *name, struct am_ledger_view *ret_view);
+/* Whether a process takes part in it, even if the file is damaged. */
 bool am_ledger_has_users(int dir, const char *name);
 void am_ledger_view_free(struct am_ledger_view *view);
 

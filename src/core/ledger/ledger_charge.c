@@ -1,4 +1,4 @@
-/* Charging, counting, and clearing the slots of the dead.  See ledger.h. */
+/* Charging, counting, and clearing the slots of dead processes.  See ledger.h. */
 #include "core/ledger/ledger.h"
 
 #include <stdio.h>
@@ -10,50 +10,51 @@
 #include "base/util.h"
 #include "core/ledger/ledger_file.h"
 
-#define LOOK_EVERY (5 * AM_MILLISECOND)
+#define CHECK_INTERVAL (5 * AM_MILLISECOND)
 
 /*
  * Bytes in use as they are written.  1024 times 64 TB and the shares do not overflow.
- * Sequentially consistent: a process that adds to its figure before it reads the sum is
- * seen by every process that adds later and reads.
+ * Sequentially consistent: if a process adds to its count before it reads the sum, every
+ * process that adds later and reads sees the addition.
  */
 static uint64_t device_sum(const struct am_ledger *ledger, int32_t device)
 {
     unsigned high = ledger_slots_high(ledger);
-    uint64_t sum = ledger_figure(&ledger->config, device, ledger->head->shared[device]);
+    uint64_t sum = ledger_clamp(&ledger->config, device, ledger->head->shared[device]);
 
     for (unsigned i = 0; i < high; i++)
-        sum += ledger_figure(&ledger->config, device, ledger->slots[i].allocated[device]);
+        sum += ledger_clamp(&ledger->config, device, ledger->slots[i].allocated[device]);
     return sum;
 }
 
 _Atomic(am_ledger_hook) am_ledger_changed;
 
-void ledger_tell_hook(const struct am_ledger *ledger, int32_t device, am_ledger_hook hook)
+void ledger_notify(const struct am_ledger *ledger, int32_t device)
 {
+    am_ledger_hook hook = atomic_load_explicit(&am_ledger_changed, memory_order_relaxed);
     const _Atomic uint64_t *mine = &ledger->slots[ledger->slot].allocated[device];
-    uint64_t held = *mine + ledger->exported[device];
-    uint64_t said;
+    uint64_t reported;
 
-    do { /* until the last one that is told is the latest, whichever thread tells it */
-        said = held;
-        hook(device, said);
-        held = *mine + ledger->exported[device];
-    } while (held != said);
+    if (__builtin_expect(hook == NULL, 1))
+        return;
+    do { /* until the last report is the latest value, whichever thread reports it */
+        reported = *mine + ledger->exported[device];
+        hook(device, reported);
+    } while (*mine + ledger->exported[device] != reported);
 }
 
-/* Of what was just charged; `now` is the process's sum. */
-static void figures_note(struct am_ledger *ledger, int32_t device, uint64_t size,
-                         uint64_t now)
+/* Counts bytes that were just charged; `now` is the process's sum. */
+static void stats_add(struct am_ledger *ledger, int32_t device, uint64_t size,
+                      uint64_t now)
 {
-    struct ledger_figures *f = ledger->figures;
-    uint64_t taken = atomic_load_explicit(&f->taken[device], memory_order_relaxed);
-    uint64_t n = atomic_load_explicit(&f->n_taken, memory_order_relaxed);
+    struct ledger_stats *s = &ledger->stats[ledger->slot];
+    uint64_t total = atomic_load_explicit(&s->total[device], memory_order_relaxed);
+    uint64_t n = atomic_load_explicit(&s->n_total, memory_order_relaxed);
 
-    atomic_store_explicit(&f->taken[device], taken + size, memory_order_relaxed);
-    atomic_store_explicit(&f->n_taken, n + 1, memory_order_relaxed);
-    if (now > atomic_load_explicit(&f->peak[device], memory_order_relaxed))
-        atomic_store_explicit(&f->peak[device], now, memory_order_relaxed);
+    atomic_store_explicit(&s->total[device], total + size, memory_order_relaxed);
+    atomic_store_explicit(&s->n_total, n + 1, memory_order_relaxed);
+    if (now > atomic_load_explicit(&s->peak[device], memory_order_relaxed))
+        atomic_store_explicit(&s->peak[device], now, memory_order_relaxed);
 }
 
 bool am_ledger_try_charge(struct am_ledger *ledger, int32_t device, size_t size)
@@ -70,8 +71,8 @@ bool am_ledger_try_charge(struct am_ledger *ledger, int32_t device, size_t size)
     before = atomic_fetch_add(mine, size);
     am_step();
     if (device_sum(ledger, device) <= capacity) {
-        figures_note(ledger, device, size, before + size);
-        ledger_tell(ledger, device);
+        stats_add(ledger, device, size, before + size);
+        ledger_notify(ledger, device);
         return true;
     }
     atomic_fetch_sub(mine, size);
@@ -95,11 +96,11 @@ bool am_ledger_charge(struct am_ledger *ledger, int32_t device, size_t size)
 void am_ledger_uncharge(struct am_ledger *ledger, int32_t device, size_t size)
 {
     atomic_fetch_sub(&ledger->slots[ledger->slot].allocated[device], size);
-    ledger_tell(ledger, device);
+    ledger_notify(ledger, device);
 }
 
 /* One writer, under the scheduler's lock, so no atomic additions. */
-static void streams_count(struct ledger_figures *f, uint64_t more)
+static void streams_count(struct ledger_stats *f, uint64_t more)
 {
     uint64_t n = atomic_load_explicit(&f->n_streams, memory_order_relaxed);
 
@@ -109,7 +110,7 @@ static void streams_count(struct ledger_figures *f, uint64_t more)
 struct am_ledger_stream *am_ledger_stream_add(struct am_ledger *ledger, int32_t id,
                                               int32_t device)
 {
-    struct ledger_figures *f = ledger->figures;
+    struct ledger_stats *f = &ledger->stats[ledger->slot];
 
     streams_count(f, 1);
     for (size_t i = 0; i < AM_LEDGER_STREAMS; i++) {
@@ -127,7 +128,7 @@ struct am_ledger_stream *am_ledger_stream_add(struct am_ledger *ledger, int32_t 
 
 void am_ledger_stream_remove(struct am_ledger *ledger, struct am_ledger_stream *stream)
 {
-    streams_count(ledger->figures, UINT64_MAX);
+    streams_count(&ledger->stats[ledger->slot], UINT64_MAX);
     if (stream != NULL)
         atomic_store_explicit(&stream->id, 0, memory_order_relaxed);
 }
@@ -140,10 +141,10 @@ static bool is_dead(const struct am_ledger *ledger, unsigned slot)
 }
 
 /*
- * Whether it is worth while to look at each slot, which takes a system call for each.  A
- * process has the segment mapped once, so all live where there are as many mappings as
- * slots in use.  A process that forked has two, and hides one that died; so the slots are
- * looked at every few milliseconds all the same.
+ * Whether to check each slot, which takes a system call for each.  A process has the segment
+ * mapped once, so all processes live if there are as many mappings as slots in use.  A process
+ * that forked has two mappings and hides a dead one; so the slots are checked at least every
+ * CHECK_INTERVAL.
  */
 static bool may_have_dead(struct am_ledger *ledger)
 {
@@ -156,9 +157,9 @@ static bool may_have_dead(struct am_ledger *ledger)
     if (n <= 1)
         return false;
     now = am_clock();
-    if (now - ledger->looked < LOOK_EVERY && am_segment_users(ledger->segment) == n)
+    if (now - ledger->checked < CHECK_INTERVAL && am_segment_users(ledger->segment) == n)
         return false;
-    ledger->looked = now;
+    ledger->checked = now;
     return true;
 }
 
@@ -180,7 +181,7 @@ size_t am_ledger_in_use(struct am_ledger *ledger, int32_t device)
         ledger_reap_locked(ledger);
         ledger_unlock(ledger);
     }
-    return ledger_figure(&ledger->config, device, device_sum(ledger, device));
+    return ledger_clamp(&ledger->config, device, device_sum(ledger, device));
 }
 
 /* ---- the other processes ---- */
@@ -202,7 +203,7 @@ static unsigned holders_find(const struct am_ledger *ledger, int32_t device,
 
     for (unsigned i = 0; i < high; i++) {
         uint64_t size =
-            ledger_figure(&ledger->config, device, ledger->slots[i].allocated[device]);
+            ledger_clamp(&ledger->config, device, ledger->slots[i].allocated[device]);
         unsigned at = found;
 
         if (i == ledger->slot || size == 0)
@@ -220,8 +221,7 @@ static unsigned holders_find(const struct am_ledger *ledger, int32_t device,
 
 void am_ledger_who(struct am_ledger *ledger, int32_t device, char *ret_text)
 {
-    uint64_t shared =
-        ledger_figure(&ledger->config, device, ledger->head->shared[device]);
+    uint64_t shared = ledger_clamp(&ledger->config, device, ledger->head->shared[device]);
     struct holder holders[3];
     unsigned n = holders_find(ledger, device, holders, AM_ARRAY_SIZE(holders));
     const char *comma = " (";
@@ -283,9 +283,9 @@ void am_ledger_unuse(struct am_ledger *ledger, int32_t device)
     atomic_fetch_and(&ledger->slots[ledger->slot].uses, ~(UINT64_C(1) << device));
 }
 
-/* ---- the dead ---- */
+/* ---- dead processes ---- */
 
-/* Its shares come first: the slot may be reused only when no share names it. */
+/* Its shares first: the slot may be reused only when no share names it. */
 void ledger_reap_slot_locked(struct am_ledger *ledger, unsigned slot)
 {
     unsigned high = ledger_shares_high(ledger);
@@ -312,7 +312,7 @@ void ledger_reap_locked(struct am_ledger *ledger)
         if (is_dead(ledger, i))
             ledger_reap_slot_locked(ledger, i);
     }
-    /* Sums need not go over free slots at the end. */
+    /* Sums need not include free slots at the end. */
     while (high > ledger->slot + 1 && ledger->slots[high - 1].is_used == 0)
         high--;
     ledger->head->slots_high = high;

@@ -10,6 +10,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/random.h"
+#include "base/text.h"
 #include "base/util.h"
 #include "core/ledger/rundir.h"
 
@@ -33,7 +34,7 @@ unsigned ledger_shares_high(const struct am_ledger *ledger)
     return high < LEDGER_SHARES ? high : LEDGER_SHARES;
 }
 
-/* A number of shared memory means something else in another namespace of these. */
+/* The number of a segment is valid only in its IPC namespace. */
 void am_ledger_file_name(const struct am_ledger_config *config, char *ret_name)
 {
     struct stat st = {0};
@@ -46,7 +47,7 @@ void am_ledger_file_name(const struct am_ledger_config *config, char *ret_name)
              (unsigned long long)config->identity, (unsigned long long)st.st_ino);
 }
 
-struct ledger_kind ledger_kind_of(const struct am_ledger_config *config)
+static struct ledger_kind kind_of(const struct am_ledger_config *config)
 {
     struct ledger_kind kind;
 
@@ -72,81 +73,89 @@ static aclError file_fail(int error, const char *what)
                    strerror(error), am_rundir_errno_advice(error));
 }
 
-int ledger_map_books(const struct ledger_label *label, int flags, void **ret_books)
-{
-    const struct ledger_head *head;
-    void *books;
-
-    if (label->not_segment != ~label->segment)
-        return -EPROTO;
-    books = am_sys_segment_map(label->segment, LEDGER_SIZE, flags);
-    if (books == MAP_FAILED)
-        return errno == EINVAL || errno == EIDRM ? -ENOENT
-               : errno == EACCES                 ? -EPROTO
-                                                 : -errno;
-    head = books;
-    if (head->id != label->id || head->slots_high > LEDGER_SLOTS ||
-        head->shares_high > LEDGER_SHARES) {
-        munmap(books, LEDGER_SIZE);
-        return -EPROTO;
-    }
-    *ret_books = books;
-    return 0;
-}
-
-static void ledger_map(struct am_ledger *ledger, char *base, size_t size)
+static void layout_set(struct am_ledger *ledger, char *base)
 {
     ledger->head = (void *)base;
     ledger->slots = (void *)(base + LEDGER_SLOTS_AT);
     ledger->shares = (void *)(base + LEDGER_SHARES_AT);
-    ledger->mapped = size;
+    ledger->stats = (void *)(base + LEDGER_STATS_AT);
 }
 
-static void ledger_unmap(struct am_ledger *ledger)
+/* The configuration of a label; false: it is damaged or of another version. */
+static bool kind_read(const struct ledger_kind *kind, struct am_ledger_config *ret_config)
 {
-    if (ledger->mapped > 0)
-        munmap(ledger->head, ledger->mapped);
-    ledger->mapped = 0;
-    ledger->head = NULL;
+    struct am_ledger_config config = {.n_devices = kind->n_devices,
+                                      .identity = kind->identity};
+    struct ledger_kind valid;
+
+    am_text_copy(config.backend, AM_LEDGER_NAME, kind->backend, AM_LEDGER_NAME);
+    am_text_copy(config.product, AM_LEDGER_NAME, kind->product, AM_LEDGER_NAME);
+    memcpy(config.capacity, kind->capacity, sizeof config.capacity);
+    valid = kind_of(&config);
+    *ret_config = config;
+    return memcmp(kind, &valid, sizeof valid) == 0 && config.n_devices >= 1 &&
+           config.n_devices <= AM_LEDGER_DEVICES;
 }
 
-/* Maps the segment that the file names: as ledger_map_books(). */
-static int books_find(struct am_ledger *ledger)
+int ledger_attach(struct am_ledger *ledger, int flags)
 {
-    struct ledger_kind kind = ledger_kind_of(&ledger->config);
+    struct am_ledger_config config;
     struct ledger_label label;
+    struct ledger_head *head;
+    struct ledger_kind kind;
     struct stat st;
-    void *books;
-    int rc;
 
     if (fstat(ledger->fd, &st) != 0 || st.st_size != sizeof label ||
         pread(ledger->fd, &label, sizeof label, 0) != sizeof label ||
-        memcmp(&label.kind, &kind, sizeof kind) != 0)
+        !kind_read(&label.kind, &config) || label.not_segment != ~label.segment)
         return -EPROTO;
-    rc = ledger_map_books(&label, 0, &books);
+    if (ledger->config.n_devices == 0)
+        ledger->config = config;
+    kind = kind_of(&ledger->config);
+    if (memcmp(&label.kind, &kind, sizeof kind) != 0)
+        return -EPROTO;
+    head = am_sys_segment_map(label.segment, LEDGER_SIZE, flags);
+    if (head == MAP_FAILED)
+        return errno == EINVAL || errno == EIDRM ? -ENOENT
+               : errno == EACCES                 ? -EPROTO
+                                                 : -errno;
+    if (head->id != label.id || head->slots_high > LEDGER_SLOTS ||
+        head->shares_high > LEDGER_SHARES) {
+        munmap(head, LEDGER_SIZE);
+        return -EPROTO;
+    }
     ledger->segment = label.segment;
-    if (rc == 0)
-        ledger_map(ledger, books, LEDGER_SIZE);
-    return rc;
+    layout_set(ledger, (char *)head);
+    return 0;
 }
 
-/* Makes a new segment, and a file that names it. */
-static aclError books_make(struct am_ledger *ledger)
+void ledger_detach(struct am_ledger *ledger)
 {
-    struct ledger_label label = {.kind = ledger_kind_of(&ledger->config)};
+    if (ledger->head != NULL)
+        munmap(ledger->head, LEDGER_SIZE);
+    ledger->head = NULL;
+    if (ledger->fd >= 0)
+        close(ledger->fd);
+    ledger->fd = -1;
+}
+
+/* Creates a new segment, and a file that names it. */
+static aclError segment_create(struct am_ledger *ledger)
+{
+    struct ledger_label label = {.kind = kind_of(&ledger->config)};
     uint64_t random[2];
-    void *books;
+    char *base;
     int error = am_random(random, sizeof random);
 
     AM_REQUIRE(error == 0, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, AM_RANDOM_MISSING,
                strerror(-error));
-    books = am_sys_segment_make(LEDGER_SIZE, &label.segment);
-    if (books == MAP_FAILED)
+    base = am_sys_segment_make(LEDGER_SIZE, &label.segment);
+    if (base == MAP_FAILED)
         return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                        "the ledger in %s cannot get shared memory: %m; ipcs -lm shows "
                        "the limits, and a container may forbid shmget",
                        am_rundir_path());
-    ledger_map(ledger, books, LEDGER_SIZE);
+    layout_set(ledger, base);
     ledger->segment = label.segment;
     label.id = random[0];
     label.not_segment = ~label.segment;
@@ -162,10 +171,10 @@ static aclError books_make(struct am_ledger *ledger)
     return ACL_SUCCESS;
 }
 
-/* Maps the segment, or makes a new one. The file's lock is held. */
-static aclError books_open(struct am_ledger *ledger)
+/* Attaches to the segment, or creates a new one.  The file's lock is held. */
+static aclError segment_open(struct am_ledger *ledger)
 {
-    int rc = books_find(ledger);
+    int rc = ledger_attach(ledger, 0);
 
     if (rc != 0 && rc != -ENOENT && rc != -EPROTO)
         return file_fail(-rc, "mapped");
@@ -174,7 +183,7 @@ static aclError books_open(struct am_ledger *ledger)
                "the ledger in %s is in use, and is damaged or belongs to another version "
                "of aclmem; end the processes that use it",
                am_rundir_path());
-    return rc == 0 ? ACL_SUCCESS : books_make(ledger);
+    return rc == 0 ? ACL_SUCCESS : segment_create(ledger);
 }
 
 /* ---- a slot ---- */
@@ -187,12 +196,12 @@ static void slot_make(struct am_ledger *ledger, unsigned slot)
     ledger->head->slots_high = slot + 1;
 }
 
-/* The figures come first: the slot of a new process has none of an old one's. */
+/* The statistics first: no reader sees those of an earlier process in this slot. */
 static void slot_fill(struct am_ledger *ledger)
 {
     struct ledger_slot *slot = &ledger->slots[ledger->slot];
 
-    memset(ledger->figures, 0, sizeof *ledger->figures);
+    memset(&ledger->stats[ledger->slot], 0, sizeof *ledger->stats);
     slot->pid = (int32_t)getpid();
     am_step();
     snprintf(slot->command, sizeof slot->command, "%s", program_invocation_short_name);
@@ -216,14 +225,12 @@ static aclError slot_take_locked(struct am_ledger *ledger) AM_REQUIRES(ledger->l
             slot_make(ledger, i);
         else
             ledger_reap_slot_locked(ledger, i);
-        ledger->figures =
-            (struct ledger_figures *)((char *)ledger->head + LEDGER_FIGURES_AT) + i;
         slot_fill(ledger);
         return ACL_SUCCESS;
     }
     return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-                   "the ledger in %s has room for %d processes, and all places are "
-                   "taken; end a process",
+                   "the ledger in %s has room for %d processes, and all slots are in "
+                   "use; end a process",
                    am_rundir_path(), LEDGER_SLOTS);
 }
 
@@ -257,7 +264,7 @@ static aclError file_enter_locked(struct am_ledger *ledger) AM_REQUIRES(ledger->
 {
     aclError rc;
 
-    AM_TRY(books_open(ledger));
+    AM_TRY(segment_open(ledger));
     if (ledger->head->holder != 0) {
         ledger_reap_locked(ledger);
         ledger_count_shares_locked(ledger);
@@ -283,27 +290,15 @@ static aclError file_enter(struct am_ledger *ledger)
     return rc;
 }
 
-/* Undoes the steps of file_enter() that succeeded, with its locks. */
-static void file_leave(struct am_ledger *ledger)
-{
-    ledger_unmap(ledger);
-    if (ledger->fd >= 0)
-        close(ledger->fd);
-    ledger->fd = -1;
-}
-
-/* A private ledger: the same layout in private memory, with one slot and no shares. */
-#define PRIVATE_SIZE (2 * LEDGER_SLOTS_AT + sizeof(struct ledger_figures))
-
+/* The same format in private memory, with one slot. */
 static aclError private_enter(struct am_ledger *ledger)
 {
-    void *base = am_sys_mmap(NULL, PRIVATE_SIZE, PROT_READ | PROT_WRITE,
-                             MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    char *base = am_sys_mmap(NULL, LEDGER_SIZE, PROT_READ | PROT_WRITE,
+                             MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 
     AM_REQUIRE(base != MAP_FAILED, ACL_ERROR_BAD_ALLOC,
                "no host memory for the records of devices");
-    ledger_map(ledger, base, PRIVATE_SIZE);
-    ledger->figures = (void *)((char *)base + 2 * LEDGER_SLOTS_AT);
+    layout_set(ledger, base);
     ledger->head->slots_high = 1;
     ledger->slot = 0;
     slot_fill(ledger);
@@ -312,9 +307,9 @@ static aclError private_enter(struct am_ledger *ledger)
 
 static void warn_once(const struct am_ledger *ledger)
 {
-    static atomic_flag was_said = ATOMIC_FLAG_INIT;
+    static atomic_flag was_logged = ATOMIC_FLAG_INIT;
 
-    if (!atomic_flag_test_and_set(&was_said))
+    if (!atomic_flag_test_and_set(&was_logged))
         am_log(AM_LOG_WARN,
                "%s. This process goes on without the ledger: it does not count the "
                "memory of other processes and cannot share memory",
@@ -326,13 +321,13 @@ static aclError ledger_enter(struct am_ledger *ledger)
     struct am_capture before;
     aclError rc;
 
-    /* The call succeeds all the same, so this is no message of its own. */
+    /* The call succeeds anyway, so this is not a message for the program. */
     before = am_error_capture(ledger->why, sizeof ledger->why);
     rc = file_enter(ledger);
     am_error_capture_end(before);
     if (rc == ACL_SUCCESS)
         return rc;
-    file_leave(ledger);
+    ledger_detach(ledger);
     AM_TRY(private_enter(ledger));
     warn_once(ledger);
     return ACL_SUCCESS;
@@ -377,7 +372,7 @@ void am_ledger_put(struct am_ledger *ledger)
     am_lock(&all_lock);
     LIST_REMOVE(ledger, all);
     am_unlock(&all_lock);
-    file_leave(ledger);
+    ledger_detach(ledger);
     am_lock_destroy(&ledger->lock);
     free(ledger->held);
     free(ledger);
@@ -423,7 +418,7 @@ void am_ledger_fork_end_in_child(void)
             continue;
         close(ledger->fd);
         ledger->fd = -1;
-        if (mmap(ledger->head, ledger->mapped, PROT_READ | PROT_WRITE,
+        if (mmap(ledger->head, LEDGER_SIZE, PROT_READ | PROT_WRITE,
                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_FIXED | MAP_NORESERVE, -1,
                  0) == MAP_FAILED)
             am_log(AM_LOG_ERROR, "a forked child could not detach from the ledger: %m");

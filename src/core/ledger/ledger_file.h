@@ -1,23 +1,23 @@
 /*
- * The layout of the ledger's file and segment; only for core/ledger*.c and their tests.
+ * The layout of the ledger's file and segment; only for core/ledger/ and its tests.
  *
  * The file is a label: the devices that the ledger is for, and the number of its
- * segment.  The file is read and never mapped, so a process that has the segment goes on
- * when the file is truncated or overwritten.  The segment is System V shared memory:
+ * segment.  The file is read and never mapped, so a process that has the segment is not
+ * affected when the file is truncated or overwritten.  The segment is System V shared memory:
  *
  *     0        head: how far it is filled, bytes in shares
  *     4096     slots, one for each process
  *     593920   shares, one for each piece of exported memory
- *     11079680 figures, for each slot: what its process does
+ *     11079680 statistics of the process of each slot
  *
- * A segment cannot be made shorter, so touching it brings no signal.  It is there for as
- * long as a process has it, and only what lies below slots_high and shares_high takes
- * memory.  Everything in it may have been written by any process of this user, so a number
- * read from it is checked where it is used, and read once.
+ * A segment cannot be truncated, so access to it raises no signal.  It exists as long as a
+ * process has it mapped, and only the slots below slots_high and the shares below shares_high
+ * take memory.  Any process of this user may have written any byte of it, so a number is read
+ * once, and checked where it is used.
  *
  * Locks are on bytes of the file far behind its end, the same ones in every version of the
  * layout: the first is the ledger's own, then every second one is a slot's.  They belong to
- * the open file, so they go with its last descriptor.
+ * the open file, so they are released with its last descriptor.
  */
 #ifndef AM_CORE_LEDGER_FILE_H
 #define AM_CORE_LEDGER_FILE_H
@@ -57,7 +57,7 @@ struct ledger_label {
     uint64_t id;     /* that of the segment, too */
     int32_t segment; /* the segment's number */
     int32_t
-        not_segment; /* its complement, which distinguishes damage from a segment that is gone */
+        not_segment; /* its complement: damage differs from a segment that was removed */
 };
 
 struct ledger_head {
@@ -70,7 +70,7 @@ struct ledger_head {
     _Atomic uint64_t shared[AM_LEDGER_DEVICES]; /* bytes in shares */
 };
 
-/* Its owner writes the figures; under the ledger's lock a dead one's are cleared. */
+/* Its process writes it; the slot of a dead process is cleared under the ledger's lock. */
 struct ledger_slot {
     _Atomic uint32_t is_used; /* written last, cleared last */
     int32_t pid;
@@ -92,26 +92,26 @@ struct ledger_share {
 };
 
 /*
- * The owner of the slot writes it; nothing but `aclmem top` reads it.  Threads count `taken`
- * and n_taken without atomic additions, so a few may be lost.
+ * The process of the slot writes it, and only `aclmem top` reads it.  Threads count `total`
+ * and n_total without atomic additions, so a few may be lost.
  */
-struct ledger_figures {
+struct ledger_stats {
     _Atomic uint64_t peak[AM_LEDGER_DEVICES];
-    _Atomic uint64_t taken[AM_LEDGER_DEVICES];
-    _Atomic uint64_t n_taken;
+    _Atomic uint64_t total[AM_LEDGER_DEVICES]; /* bytes allocated since the start */
+    _Atomic uint64_t n_total;                  /* allocations */
     _Atomic uint64_t n_streams;
     struct am_ledger_stream streams[AM_LEDGER_STREAMS];
 };
 
 #define LEDGER_SLOTS_AT 4096
 #define LEDGER_SHARES_AT (LEDGER_SLOTS_AT + LEDGER_SLOTS * sizeof(struct ledger_slot))
-#define LEDGER_FIGURES_AT (LEDGER_SHARES_AT + LEDGER_SHARES * sizeof(struct ledger_share))
-#define LEDGER_SIZE (LEDGER_FIGURES_AT + LEDGER_SLOTS * sizeof(struct ledger_figures))
+#define LEDGER_STATS_AT (LEDGER_SHARES_AT + LEDGER_SHARES * sizeof(struct ledger_share))
+#define LEDGER_SIZE (LEDGER_STATS_AT + LEDGER_SLOTS * sizeof(struct ledger_stats))
 
 _Static_assert(sizeof(struct ledger_head) <= LEDGER_SLOTS_AT, "the head is one page");
 _Static_assert(sizeof(struct ledger_slot) == 576, "other processes have it");
 _Static_assert(sizeof(struct ledger_share) == 160, "other processes have it");
-_Static_assert(sizeof(struct ledger_figures) == 8192, "other processes have it");
+_Static_assert(sizeof(struct ledger_stats) == 8192, "other processes have it");
 _Static_assert(LEDGER_SHARES_AT % 4096 == 0, "whole pages");
 
 #define LEDGER_WHY 256 /* bytes for a reason */
@@ -130,18 +130,17 @@ struct am_ledger {
     unsigned slot; /* this process's */
     struct am_ledger_config config;
     int segment;              /* the segment's number */
-    _Atomic uint64_t looked;  /* when all slots were last looked at */
-    struct ledger_head *head; /* the segment */
+    _Atomic uint64_t checked; /* when all slots were last checked for dead processes */
+    struct ledger_head *head; /* the segment; NULL: not attached */
     struct ledger_slot *slots;
     struct ledger_share *shares;
-    struct ledger_figures *figures; /* this process's */
-    size_t mapped;                  /* bytes of the mapping */
-    char why[LEDGER_WHY];           /* fd is -1: why that is so */
-    struct am_lock lock;            /* among threads, around the file's lock */
-    bool must_sweep;          /* lock; this process could not leave a share in time */
-    bool is_late;             /* lock; the file's lock was not given back in time */
-    struct ledger_held *held; /* lock; for each share; NULL: none was held yet */
-    _Atomic uint64_t mine[AM_LEDGER_DEVICES];     /* bytes of these */
+    struct ledger_stats *stats; /* for each slot */
+    char why[LEDGER_WHY];       /* fd is -1: why that is so */
+    struct am_lock lock;        /* among threads, around the file's lock */
+    bool must_sweep;            /* lock; this process could not leave a share in time */
+    bool is_late;               /* lock; the file's lock was not released in time */
+    struct ledger_held *held;   /* lock; for each share; NULL: none was held yet */
+    _Atomic uint64_t shared[AM_LEDGER_DEVICES];   /* bytes of these */
     _Atomic uint64_t exported[AM_LEDGER_DEVICES]; /* of these, its own exports */
     LIST_ENTRY(am_ledger) all;
 };
@@ -153,7 +152,7 @@ struct am_ledger {
 bool ledger_lock(struct am_ledger *ledger, char *why) AM_TRY_ACQUIRE(true, ledger->lock);
 void ledger_unlock(struct am_ledger *ledger) AM_RELEASE(ledger->lock);
 
-/* Only the file's lock, and nothing mended: while it is opened. */
+/* Only the file's lock, and nothing repaired: while it is opened. */
 bool ledger_lock_file(struct am_ledger *ledger, char *why);
 void ledger_unlock_file(struct am_ledger *ledger);
 /* A slot for the open file: 0 or -errno, -EAGAIN when another has it. */
@@ -162,15 +161,17 @@ int ledger_lock_slot(int fd, unsigned slot);
 bool ledger_has_users(int fd);
 /* Whether the file is locked for this slot by another open file: a process lives in it. */
 bool ledger_is_locked(int fd, unsigned slot);
-/* Fills in the label for these devices. */
-struct ledger_kind ledger_kind_of(const struct am_ledger_config *config);
 /*
- * Maps the segment that the label names, with the flags of shmat(): 0 or -errno.
- * -ENOENT: it is gone, so no process uses it, whatever is locked: an ending process
- * gives up its memory before its files.  -EPROTO: the label or the segment is damaged.
+ * Reads the file, which is open, and maps its segment with the flags of shmat(): 0 or -errno.
+ * The configuration of the file is stored if n_devices is 0, and compared otherwise.
+ * -ENOENT: the segment does not exist, so no process uses it, whatever is locked: an ending
+ * process releases its memory before its files.  -EPROTO: the file or the segment is damaged,
+ * of another version or configuration.
  */
-int ledger_map_books(const struct ledger_label *label, int flags, void **ret_books);
-/* How many slots there are to look at. */
+int ledger_attach(struct am_ledger *ledger, int flags);
+/* Unmaps the segment and closes the file, as far as they are open. */
+void ledger_detach(struct am_ledger *ledger);
+/* Slots and shares below may be in use. */
 unsigned ledger_slots_high(const struct am_ledger *ledger);
 unsigned ledger_shares_high(const struct am_ledger *ledger);
 
@@ -187,20 +188,11 @@ void ledger_share_drop_locked(struct am_ledger *ledger, unsigned index, unsigned
 void ledger_sweep_locked(struct am_ledger *ledger) AM_REQUIRES(ledger->lock);
 
 /* The bytes that this process holds of the device have changed. */
-void ledger_tell_hook(const struct am_ledger *ledger, int32_t device,
-                      am_ledger_hook hook);
+void ledger_notify(const struct am_ledger *ledger, int32_t device);
 
-static inline void ledger_tell(const struct am_ledger *ledger, int32_t device)
-{
-    am_ledger_hook hook = atomic_load_explicit(&am_ledger_changed, memory_order_relaxed);
-
-    if (__builtin_expect(hook != NULL, 0))
-        ledger_tell_hook(ledger, device, hook);
-}
-
-/* A figure of the file, which any process may have written: at most the capacity. */
-static inline uint64_t ledger_figure(const struct am_ledger_config *config,
-                                     int32_t device, uint64_t size)
+/* Bytes that any process may have written: at most the capacity. */
+static inline uint64_t ledger_clamp(const struct am_ledger_config *config, int32_t device,
+                                    uint64_t size)
 {
     return size < config->capacity[device] ? size : config->capacity[device];
 }

@@ -22,7 +22,7 @@
  */
 #define LOCK_WAIT (5 * AM_SECOND)
 #define LATE_WAIT (10 * AM_MILLISECOND)
-#define LOOK (50 * AM_MILLISECOND) /* the most that one counts */
+#define STEP_MAX (50 * AM_MILLISECOND) /* the most that one attempt counts */
 
 /* Locks of one file that touch would be one lock, so every second byte is left out. */
 #define SLOT_BYTE(slot_) (2 + 2 * (slot_))
@@ -95,7 +95,7 @@ static int file_lock(int fd, uint64_t wait)
 
         if (rc != -EAGAIN || !is_patient)
             return rc;
-        is_patient = am_patience_look(&patience, am_clock(), LOOK);
+        is_patient = am_patience_look(&patience, am_clock(), STEP_MAX);
         nanosleep(&pause, NULL);
         if (pause.tv_nsec < 2000000)
             pause.tv_nsec *= 2;

@@ -1,8 +1,8 @@
 /*
  * Shares: memory that several processes hold.  See ledger.h.
  *
- * A share's number is its place in the table and how many there were before, so that a
- * number of one that is gone names nothing.
+ * A share's number is its index in the table and a generation, so that the number of a freed
+ * share is not valid.
  */
 #include <string.h>
 
@@ -12,7 +12,7 @@
 #include "core/ledger/ledger_file.h"
 
 #define INDEX_BITS 16 /* LEDGER_SHARES is as many */
-#define GROW 64       /* places that are added at once */
+#define GROW 64       /* entries that are added at once */
 
 /* ---- the table ---- */
 
@@ -26,32 +26,32 @@ static bool is_held(const struct ledger_share *share)
 }
 
 /* Reads an entry of a share once; false when it is not a valid one. */
-struct facts {
+struct content {
     int32_t device;
     uint64_t size;
 };
 
 static bool share_read(const struct am_ledger *ledger, const struct ledger_share *share,
-                       struct facts *ret_facts)
+                       struct content *ret_content)
 {
-    struct facts facts = {share->device, share->size};
+    struct content content = {share->device, share->size};
 
-    if (facts.device < 0 || facts.device >= ledger->config.n_devices || facts.size == 0 ||
-        facts.size > ledger->config.capacity[facts.device])
+    if (content.device < 0 || content.device >= ledger->config.n_devices ||
+        content.size == 0 || content.size > ledger->config.capacity[content.device])
         return false;
-    *ret_facts = facts;
+    *ret_content = content;
     return true;
 }
 
-/* The bytes are free before the place is: that way round nothing is counted twice. */
+/* The bytes are freed before the entry, so that nothing is counted twice. */
 static void share_free_locked(struct am_ledger *ledger, unsigned index)
     AM_REQUIRES(ledger->lock)
 {
     struct ledger_share *share = &ledger->shares[index];
-    struct facts facts;
+    struct content content;
 
-    if (share_read(ledger, share, &facts))
-        atomic_fetch_sub(&ledger->head->shared[facts.device], facts.size);
+    if (share_read(ledger, share, &content))
+        atomic_fetch_sub(&ledger->head->shared[content.device], content.size);
     am_step();
     share->size = 0;
     if (ledger->head->share_next > index)
@@ -74,7 +74,7 @@ void ledger_share_drop_locked(struct am_ledger *ledger, unsigned index, unsigned
         share_free_locked(ledger, index);
 }
 
-/* Of slots that are free nothing is held, whatever is written. */
+/* A free slot holds nothing. */
 static void share_forget_free_slots(struct am_ledger *ledger, struct ledger_share *share)
 {
     unsigned high = ledger_slots_high(ledger);
@@ -92,13 +92,13 @@ void ledger_count_shares_locked(struct am_ledger *ledger)
 
     for (unsigned i = 0; i < high; i++) {
         struct ledger_share *share = &ledger->shares[i];
-        struct facts facts;
+        struct content content;
 
         if (share->size == 0)
             continue;
         share_forget_free_slots(ledger, share);
-        if (share_read(ledger, share, &facts) && is_held(share))
-            sums[facts.device] += facts.size;
+        if (share_read(ledger, share, &content) && is_held(share))
+            sums[content.device] += content.size;
         else
             share->size = 0;
     }
@@ -109,8 +109,8 @@ void ledger_count_shares_locked(struct am_ledger *ledger)
     ledger->head->share_next = 0;
 }
 
-/* A free place in the table, which grows if need be. */
-static aclError place_find_locked(struct am_ledger *ledger, unsigned *ret_index)
+/* A free entry of the table, which grows if needed. */
+static aclError index_find_locked(struct am_ledger *ledger, unsigned *ret_index)
     AM_REQUIRES(ledger->lock)
 {
     unsigned high = ledger_shares_high(ledger);
@@ -135,7 +135,7 @@ static aclError place_find_locked(struct am_ledger *ledger, unsigned *ret_index)
 
 /* ---- this process's part ---- */
 
-/* Where this process counts how often it holds what. */
+/* Allocates the counts of uses in this process. */
 static aclError held_make_locked(struct am_ledger *ledger) AM_REQUIRES(ledger->lock)
 {
     if (ledger->held == NULL)
@@ -191,13 +191,13 @@ aclError am_ledger_share_add(struct am_ledger *ledger, int32_t device, size_t si
 
     if (rc != 0)
         return rc;
-    rc = place_find_locked(ledger, &index);
+    rc = index_find_locked(ledger, &index);
     if (rc == ACL_SUCCESS) {
         *ret_share = share_write_locked(ledger, index, device, size);
         ledger->held[index] = (struct ledger_held){1, device, size, true};
-        ledger->mine[device] += size;
+        ledger->shared[device] += size;
         ledger->exported[device] += size;
-        ledger_tell(ledger, device);
+        ledger_notify(ledger, device);
     }
     ledger_unlock(ledger);
     return rc;
@@ -208,19 +208,19 @@ aclError am_ledger_share_join(struct am_ledger *ledger, uint64_t number, int32_t
 {
     unsigned index = number & (LEDGER_SHARES - 1);
     struct ledger_share *share = &ledger->shares[index];
-    struct facts facts;
+    struct content content;
     aclError rc = share_lock(ledger);
 
     if (rc != 0)
         return rc;
-    if (index < ledger_shares_high(ledger) && share_read(ledger, share, &facts) &&
-        share->generation == number >> INDEX_BITS && facts.device == device &&
-        facts.size == size) {
+    if (index < ledger_shares_high(ledger) && share_read(ledger, share, &content) &&
+        share->generation == number >> INDEX_BITS && content.device == device &&
+        content.size == size) {
         if (ledger->held[index].n == 0) {
             atomic_fetch_or(&share->holders[ledger->slot / 64], UINT64_C(1)
                                                                     << ledger->slot % 64);
             ledger->held[index] = (struct ledger_held){0, device, size, false};
-            ledger->mine[device] += size;
+            ledger->shared[device] += size;
         }
         ledger->held[index].n++;
     } else {
@@ -239,10 +239,10 @@ static bool held_drop_locked(struct am_ledger *ledger, unsigned index)
 
     if (held == NULL || held->n == 0 || --held->n > 0)
         return false;
-    ledger->mine[held->device] -= held->size;
+    ledger->shared[held->device] -= held->size;
     if (held->is_export)
         ledger->exported[held->device] -= held->size;
-    ledger_tell(ledger, held->device);
+    ledger_notify(ledger, held->device);
     return true;
 }
 
@@ -279,5 +279,5 @@ void ledger_sweep_locked(struct am_ledger *ledger)
 
 size_t am_ledger_shared(struct am_ledger *ledger, int32_t device)
 {
-    return ledger->mine[device];
+    return ledger->shared[device];
 }

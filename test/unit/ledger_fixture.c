@@ -1,5 +1,5 @@
-/* See books.h. */
-#include "books.h"
+/* See ledger_fixture.h. */
+#include "ledger_fixture.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -19,7 +19,7 @@ const struct am_ledger_config config = {
 
 char folder[64];
 
-int books_begin(void **state)
+int ledger_begin(void **state)
 {
     char why[AM_WHY_SIZE];
 
@@ -30,7 +30,7 @@ int books_begin(void **state)
     return 0;
 }
 
-int books_end(void **state)
+int ledger_end(void **state)
 {
     am_rundir_close();
     folder_remove(folder);

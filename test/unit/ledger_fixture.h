@@ -4,8 +4,8 @@
  * To the file each ledger that is open is a process, with a slot of its own.  So one test
  * program can be several processes, and closing a ledger is how one of them ends.
  */
-#ifndef TEST_UNIT_BOOKS_H
-#define TEST_UNIT_BOOKS_H
+#ifndef TEST_UNIT_LEDGER_FIXTURE_H
+#define TEST_UNIT_LEDGER_FIXTURE_H
 
 #include "unit.h"
 
@@ -16,10 +16,10 @@
 extern const struct am_ledger_config config; /* three devices of this capacity */
 extern char folder[64];                      /* the test's runtime directory */
 
-int books_begin(void **state);
-int books_end(void **state);
+int ledger_begin(void **state);
+int ledger_end(void **state);
 
-/* As a process does that begins; the second fails the test unless the books are shared. */
+/* As a process does that begins; the second fails the test unless the ledger is shared. */
 struct am_ledger *open_one(void);
 struct am_ledger *open_shared(void);
 
