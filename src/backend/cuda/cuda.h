@@ -42,13 +42,10 @@ struct cuda_gpu {
     CUstream idle[CUDA_STREAMS_MAX];
     unsigned n_idle;
     TAILQ_HEAD(, am_lane) lanes;
-    /* Events that are not in use, without and with a time: mark.c */
-    CUevent spare[2][CUDA_STREAMS_MAX];
-    unsigned n_spare[2];
     CUevent clock;              /* an event with a time that is known, or NULL */
     uint64_t clock_ns;          /* that time */
     struct am_lock clock_lock;  /* of the thread that renews the clock */
-    uint64_t clock_tried;       /* clock_lock; when another one was tried last */
+    _Atomic uint64_t clock_due; /* when to renew the clock; 0: it does not exist */
     _Atomic uint64_t n_numbers; /* for launches; lanes take many at a time */
 };
 
@@ -124,7 +121,6 @@ bool cuda_device_can_reach(int32_t driver, int32_t other);
 struct cuda_gpu *cuda_gpu_of(int32_t driver);
 /* One more user of its primary context, and one less. */
 aclError cuda_gpu_get(struct cuda_gpu *gpu);
-struct cuda_gpu *cuda_gpu_ref(struct cuda_gpu *gpu); /* one that is in use */
 void cuda_gpu_put(struct cuda_gpu *gpu);
 /*
  * Makes its context current for what follows; *ret_is_pushed is for cuda_leave(), after
@@ -300,23 +296,30 @@ bool cuda_lanes_wait(struct cuda_gpu *gpu, uint64_t number);
 
 /* mark.c: positions in the work of lanes; see backend.h */
 struct am_mark {
-    atomic_uint refs;     /* those of the core, and the lane's until it is reached */
-    struct cuda_gpu *gpu; /* is in use as long as there is the mark */
+    atomic_uint refs; /* those of the core, and the lane's until it is reached */
+    struct cuda_mark_cache *cache;
+    struct cuda_gpu *gpu; /* the cache's */
     CUevent event;
     bool is_timed;
     uint64_t number; /* the lane's, as the next one */
     TAILQ_ENTRY(am_mark) link;
 };
 
+/*
+ * The unused marks of one lane; NULL: no memory.  The cache takes over the caller's use of
+ * the GPU, and ends it with the last reference.
+ */
+struct cuda_mark_cache *cuda_mark_cache_create(struct cuda_gpu *gpu);
+void cuda_mark_cache_put(struct cuda_mark_cache *cache);
 /* A mark behind all work on the stream so far, with one reference. */
-CUresult cuda_mark_make(struct cuda_gpu *gpu, CUstream stream, bool is_timed,
+CUresult cuda_mark_make(struct cuda_mark_cache *cache, CUstream stream, bool is_timed,
                         struct am_mark **ret_mark);
 uint64_t cuda_mark_time(struct am_mark *mark);
 void cuda_mark_ref(struct am_mark *mark);
 void cuda_mark_put(struct am_mark *mark);
 aclError cuda_mark_sync(struct am_mark *mark);
-/* The GPU's context goes. */
-void cuda_marks_forget_locked(struct cuda_gpu *gpu) AM_REQUIRES(gpu->lock);
+/* Before the GPU's context is released. */
+void cuda_clock_destroy_locked(struct cuda_gpu *gpu) AM_REQUIRES(gpu->lock);
 
 /* copy.c */
 /* Has the driver fill a piece of device memory. */

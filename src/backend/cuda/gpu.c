@@ -204,20 +204,12 @@ aclError cuda_gpu_get(struct cuda_gpu *gpu)
     return cuda_result(rc, gpu, "a context", 0);
 }
 
-struct cuda_gpu *cuda_gpu_ref(struct cuda_gpu *gpu)
-{
-    am_lock(&gpu->lock);
-    gpu->n_users++;
-    am_unlock(&gpu->lock);
-    return gpu;
-}
-
 /* Releases the context with its streams, which are no longer in use. */
 static void gpu_leave_locked(struct cuda_gpu *gpu) AM_REQUIRES(gpu->lock)
 {
     while (gpu->n_idle > 0)
         cu.cuStreamDestroy_v2(gpu->idle[--gpu->n_idle]);
-    cuda_marks_forget_locked(gpu);
+    cuda_clock_destroy_locked(gpu);
     gpu->context = NULL;
     /* Repeated once, since no later call can try again. */
     if (cu.cuDevicePrimaryCtxRelease_v2(gpu->device) != CUDA_SUCCESS &&

@@ -22,7 +22,7 @@
 #include "base/util.h"
 
 #define MARK_EVERY 128 /* launches: as many keep their memory a little longer */
-#define NUMBERS 1024   /* that a lane takes at a time: threads seldom meet there */
+#define NUMBERS 1024   /* that a lane takes at a time: threads seldom contend for them */
 
 struct am_lane {
     struct cuda_gpu *gpu;
@@ -30,8 +30,9 @@ struct am_lane {
     CUstream stream;
     bool is_own; /* not one of those that are kept for copies */
     unsigned n_unmarked;
-    uint64_t number;       /* the last one that was given to a launch */
-    uint64_t numbers_end;  /* numbers up to this one are the lane's */
+    uint64_t number;      /* the last one that was given to a launch */
+    uint64_t numbers_end; /* numbers up to this one are the lane's */
+    struct cuda_mark_cache *cache;
     _Atomic uint64_t last; /* number of the last launch */
     _Atomic uint64_t done; /* all up to this one is known to be */
     TAILQ_HEAD(, am_mark) marks;
@@ -51,6 +52,12 @@ aclError cuda_lane_open(int32_t driver, unsigned priority, struct am_lane **ret_
     code = cuda_gpu_get(gpu);
     if (code != ACL_SUCCESS)
         goto err_free;
+    lane->cache = cuda_mark_cache_create(gpu);
+    if (lane->cache == NULL) {
+        code = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a stream");
+        cuda_gpu_put(gpu);
+        goto err_free;
+    }
     lane->gpu = gpu;
     lane->refs = 1;
     lane->is_own = priority != 0;
@@ -60,7 +67,7 @@ aclError cuda_lane_open(int32_t driver, unsigned priority, struct am_lane **ret_
                       : cuda_stream_take(gpu, &lane->stream);
     if (rc != CUDA_SUCCESS) {
         code = cuda_error(rc, gpu, "a stream", 0);
-        goto err_gpu;
+        goto err_cache;
     }
     am_lock(&gpu->lock);
     TAILQ_INSERT_TAIL(&gpu->lanes, lane, link);
@@ -68,8 +75,8 @@ aclError cuda_lane_open(int32_t driver, unsigned priority, struct am_lane **ret_
     *ret_lane = lane;
     return ACL_SUCCESS;
 
-err_gpu:
-    cuda_gpu_put(gpu);
+err_cache:
+    cuda_mark_cache_put(lane->cache);
 err_free:
     free(lane);
     return code;
@@ -92,8 +99,8 @@ static void lane_put(struct am_lane *lane)
         cu.cuStreamDestroy_v2(lane->stream);
     else
         cuda_stream_give(gpu, lane->stream);
+    cuda_mark_cache_put(lane->cache);
     free(lane);
-    cuda_gpu_put(gpu);
 }
 
 /*
@@ -139,7 +146,7 @@ static inline uint64_t lane_number(struct am_lane *lane)
 /* All launches so far are done when this is reached; the reference is the lane's. */
 static CUresult mark_add(struct am_lane *lane, bool is_timed, struct am_mark **ret_mark)
 {
-    CUresult rc = cuda_mark_make(lane->gpu, lane->stream, is_timed, ret_mark);
+    CUresult rc = cuda_mark_make(lane->cache, lane->stream, is_timed, ret_mark);
 
     if (rc != CUDA_SUCCESS)
         return rc;

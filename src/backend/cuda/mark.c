@@ -1,9 +1,13 @@
 /*
  * Marks: positions in the work of lanes, and when they were reached.
  *
- * A mark is an event of the driver.  The driver gives the time between two events as a float
- * of milliseconds.  So the time of a mark is counted from an event whose time is known, the
- * clock of the GPU, which is renewed each second.
+ * A mark is an event of the driver.  Each lane caches its unused marks, so that lanes share
+ * no lock when they record.  A mark may outlive its lane, and the cache lives as long as the
+ * lane or a mark of it does.
+ *
+ * The driver gives the time between two events as a float of milliseconds.  So the time of a
+ * mark is counted from an event whose time is known, the clock of the GPU, which is renewed
+ * each second.
  */
 #include <stdlib.h>
 
@@ -12,23 +16,25 @@
 #include "base/sys.h"
 
 #define CLOCK_AGE AM_SECOND
-#define CLOCK_PATIENCE (AM_SECOND / 10000)
+#define CLOCK_TIMEOUT (AM_SECOND / 10000)
+#define UNUSED_MAX 16 /* marks that a cache has, of each kind */
+
+struct cuda_mark_cache {
+    struct cuda_gpu *gpu; /* in use as long as the cache exists */
+    atomic_uint refs;     /* the lane's, and one for each mark in use */
+    struct am_lock lock;
+    /* lock; marks without and with a time */
+    TAILQ_HEAD(, am_mark) unused[2];
+    unsigned n_unused[2];
+};
 
 /* ---- events of the driver ---- */
 
-static CUresult event_take(struct cuda_gpu *gpu, bool is_timed, CUevent *ret_event)
+static CUresult event_create(struct cuda_gpu *gpu, bool is_timed, CUevent *ret_event)
 {
     bool is_pushed;
-    CUresult rc;
+    CUresult rc = cuda_enter(gpu, &is_pushed);
 
-    *ret_event = NULL;
-    am_lock(&gpu->lock);
-    if (gpu->n_spare[is_timed] > 0)
-        *ret_event = gpu->spare[is_timed][--gpu->n_spare[is_timed]];
-    am_unlock(&gpu->lock);
-    if (*ret_event != NULL)
-        return CUDA_SUCCESS;
-    rc = cuda_enter(gpu, &is_pushed);
     if (rc != CUDA_SUCCESS)
         return rc;
     rc = cu.cuEventCreate(ret_event,
@@ -37,30 +43,7 @@ static CUresult event_take(struct cuda_gpu *gpu, bool is_timed, CUevent *ret_eve
     return rc;
 }
 
-static void event_give(struct cuda_gpu *gpu, bool is_timed, CUevent event)
-{
-    am_lock(&gpu->lock);
-    if (gpu->n_spare[is_timed] < CUDA_STREAMS_MAX && gpu->context != NULL) {
-        gpu->spare[is_timed][gpu->n_spare[is_timed]++] = event;
-        event = NULL;
-    }
-    am_unlock(&gpu->lock);
-    if (event != NULL)
-        cu.cuEventDestroy_v2(event);
-}
-
-void cuda_marks_forget_locked(struct cuda_gpu *gpu)
-{
-    for (int i = 0; i < 2; i++) {
-        while (gpu->n_spare[i] > 0)
-            cu.cuEventDestroy_v2(gpu->spare[i][--gpu->n_spare[i]]);
-    }
-    if (gpu->clock != NULL)
-        cu.cuEventDestroy_v2(gpu->clock);
-    gpu->clock = NULL;
-}
-
-static CUresult event_await(CUevent event, bool is_short)
+static CUresult event_wait(CUevent event, bool is_short)
 {
     uint64_t start = am_clock();
     CUresult rc;
@@ -69,13 +52,13 @@ static CUresult event_await(CUevent event, bool is_short)
         return cu.cuEventSynchronize(event);
     do {
         rc = cu.cuEventQuery(event);
-    } while (rc == CUDA_ERROR_NOT_READY && am_clock() - start < CLOCK_PATIENCE);
+    } while (rc == CUDA_ERROR_NOT_READY && am_clock() - start < CLOCK_TIMEOUT);
     return rc;
 }
 
 /*
- * An event on a stream that is idle otherwise, so that its time is now.  With is_short,
- * NOT_READY when the device does not come to it, since others have given it much to do.
+ * Records the event on a stream that is idle otherwise, so that its time is now.  With
+ * is_short, NOT_READY if the device does not reach the event soon because it is busy.
  */
 static CUresult event_now(struct cuda_gpu *gpu, CUevent event, bool is_short)
 {
@@ -86,74 +69,70 @@ static CUresult event_now(struct cuda_gpu *gpu, CUevent event, bool is_short)
         return rc;
     rc = cu.cuEventRecord(event, stream);
     if (rc == CUDA_SUCCESS)
-        rc = event_await(event, is_short);
+        rc = event_wait(event, is_short);
     if (rc == CUDA_ERROR_NOT_READY)
-        cu.cuStreamDestroy_v2(stream); /* when that is done */
+        cu.cuStreamDestroy_v2(stream); /* the driver does so when the event is reached */
     else
         cuda_stream_give(gpu, stream);
     return rc;
 }
 
-/* The event becomes the clock; returns the one that was, which the caller gives back. */
-static CUevent clock_set(struct cuda_gpu *gpu, CUevent event, uint64_t ns)
-{
-    CUevent old;
+/* ---- the clock of a GPU ---- */
 
-    am_lock(&gpu->lock);
-    old = gpu->clock;
-    gpu->clock = event;
-    gpu->clock_ns = ns;
-    am_unlock(&gpu->lock);
-    return old;
+void cuda_clock_destroy_locked(struct cuda_gpu *gpu)
+{
+    if (gpu->clock != NULL)
+        cu.cuEventDestroy_v2(gpu->clock);
+    gpu->clock = NULL;
+    gpu->clock_due = 0;
 }
 
 /* An older clock serves while the device is busy. */
 static CUresult clock_renew_locked(struct cuda_gpu *gpu) AM_REQUIRES(gpu->clock_lock)
 {
-    uint64_t now = am_clock();
     CUevent old = gpu->clock; /* only this function sets it while there are lanes */
+    uint64_t now = am_clock();
     CUevent event;
     float ms = 0;
     CUresult rc;
 
-    if (old != NULL &&
-        (now - gpu->clock_ns < CLOCK_AGE || now - gpu->clock_tried < CLOCK_AGE))
+    if (now < gpu->clock_due)
         return CUDA_SUCCESS;
-    rc = event_take(gpu, true, &event);
+    rc = event_create(gpu, true, &event);
     if (rc != CUDA_SUCCESS)
         return rc;
-    gpu->clock_tried = now;
     rc = event_now(gpu, event, old != NULL);
     if (rc == CUDA_SUCCESS && old != NULL)
         rc = cu.cuEventElapsedTime(&ms, old, event);
-    if (rc != CUDA_SUCCESS) {
-        event_give(gpu, true, event);
-        return rc == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : rc;
+    if (rc == CUDA_SUCCESS) {
+        am_lock(&gpu->lock);
+        gpu->clock = event;
+        /* From one to the next by the GPU's clock: an hour is an hour in steps of a second. */
+        gpu->clock_ns =
+            old != NULL ? gpu->clock_ns + (uint64_t)((double)ms * 1e6) : am_clock();
+        am_unlock(&gpu->lock);
+        event = old;
     }
-    /* From one to the next by the GPU's clock: an hour is an hour in steps of a second. */
-    old = clock_set(gpu, event,
-                    old != NULL ? gpu->clock_ns + (uint64_t)((double)ms * 1e6)
-                                : am_clock());
-    if (old != NULL)
-        event_give(gpu, true, old);
-    return CUDA_SUCCESS;
+    if (event != NULL)
+        cu.cuEventDestroy_v2(event);
+    if (rc == CUDA_SUCCESS || (rc == CUDA_ERROR_NOT_READY && old != NULL))
+        gpu->clock_due = now + CLOCK_AGE;
+    return rc == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : rc;
 }
 
 /*
- * Makes sure that an event's time is known, and not for long.  The first timed record of a
- * GPU waits for that; a later one goes on with the old clock while another thread is at it.
+ * Makes sure that the time of an event is known, and recent.  The first timed record of a GPU
+ * waits for the clock.  A later record uses the old clock while another thread renews it.
  */
 AM_NO_LOCK_ANALYSIS static CUresult clock_renew(struct cuda_gpu *gpu)
 {
+    uint64_t due = gpu->clock_due;
     CUresult rc;
 
+    if (am_clock() < due)
+        return CUDA_SUCCESS;
     if (!am_lock_try(&gpu->clock_lock)) {
-        bool has_clock;
-
-        am_lock(&gpu->lock);
-        has_clock = gpu->clock != NULL;
-        am_unlock(&gpu->lock);
-        if (has_clock)
+        if (due != 0)
             return CUDA_SUCCESS;
         am_lock(&gpu->clock_lock);
     }
@@ -162,44 +141,115 @@ AM_NO_LOCK_ANALYSIS static CUresult clock_renew(struct cuda_gpu *gpu)
     return rc;
 }
 
+/* ---- the cache of a lane ---- */
+
+struct cuda_mark_cache *cuda_mark_cache_create(struct cuda_gpu *gpu)
+{
+    struct cuda_mark_cache *cache = am_sys_calloc(1, sizeof *cache);
+
+    if (cache == NULL)
+        return NULL;
+    cache->gpu = gpu;
+    cache->refs = 1;
+    am_lock_init(&cache->lock, AM_RANK_LEAF, "marks of a lane");
+    TAILQ_INIT(&cache->unused[false]);
+    TAILQ_INIT(&cache->unused[true]);
+    return cache;
+}
+
+static void mark_destroy(struct am_mark *mark)
+{
+    cu.cuEventDestroy_v2(mark->event);
+    free(mark);
+}
+
+void cuda_mark_cache_put(struct cuda_mark_cache *cache)
+{
+    struct am_mark *mark;
+
+    if (atomic_fetch_sub(&cache->refs, 1) > 1)
+        return;
+    for (int i = 0; i < 2; i++) {
+        while ((mark = TAILQ_FIRST(&cache->unused[i])) != NULL) {
+            TAILQ_REMOVE(&cache->unused[i], mark, link);
+            mark_destroy(mark);
+        }
+    }
+    cuda_gpu_put(cache->gpu);
+    am_lock_destroy(&cache->lock);
+    free(cache);
+}
+
+static CUresult mark_get(struct cuda_mark_cache *cache, bool is_timed,
+                         struct am_mark **ret_mark)
+{
+    struct am_mark *mark;
+    CUresult rc;
+
+    am_lock(&cache->lock);
+    mark = TAILQ_FIRST(&cache->unused[is_timed]);
+    if (mark != NULL) {
+        TAILQ_REMOVE(&cache->unused[is_timed], mark, link);
+        cache->n_unused[is_timed]--;
+    }
+    am_unlock(&cache->lock);
+    if (mark == NULL) {
+        mark = am_sys_malloc(sizeof *mark);
+        if (mark == NULL)
+            return CUDA_ERROR_OUT_OF_MEMORY;
+        rc = event_create(cache->gpu, is_timed, &mark->event);
+        if (rc != CUDA_SUCCESS) {
+            free(mark);
+            return rc;
+        }
+    }
+    mark->cache = cache;
+    mark->gpu = cache->gpu;
+    mark->is_timed = is_timed;
+    mark->refs = 1;
+    cache->refs++;
+    *ret_mark = mark;
+    return CUDA_SUCCESS;
+}
+
 /* ---- marks ---- */
 
-CUresult cuda_mark_make(struct cuda_gpu *gpu, CUstream stream, bool is_timed,
+CUresult cuda_mark_make(struct cuda_mark_cache *cache, CUstream stream, bool is_timed,
                         struct am_mark **ret_mark)
 {
-    struct am_mark *mark = am_sys_malloc(sizeof *mark);
-    CUresult rc = CUDA_SUCCESS;
+    struct am_mark *mark;
+    CUresult rc = is_timed ? clock_renew(cache->gpu) : CUDA_SUCCESS;
 
-    if (mark == NULL)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    if (is_timed)
-        rc = clock_renew(gpu);
     if (rc == CUDA_SUCCESS)
-        rc = event_take(gpu, is_timed, &mark->event);
-    if (rc != CUDA_SUCCESS) {
-        free(mark);
+        rc = mark_get(cache, is_timed, &mark);
+    if (rc != CUDA_SUCCESS)
         return rc;
-    }
     rc = cu.cuEventRecord(mark->event, stream);
     if (rc != CUDA_SUCCESS) {
-        event_give(gpu, is_timed, mark->event);
-        free(mark);
+        cuda_mark_put(mark);
         return rc;
     }
-    mark->refs = 1;
-    mark->gpu = cuda_gpu_ref(gpu);
-    mark->is_timed = is_timed;
     *ret_mark = mark;
     return CUDA_SUCCESS;
 }
 
 void cuda_mark_put(struct am_mark *mark)
 {
+    struct cuda_mark_cache *cache = mark->cache;
+    bool is_timed = mark->is_timed;
+
     if (atomic_fetch_sub(&mark->refs, 1) > 1)
         return;
-    event_give(mark->gpu, mark->is_timed, mark->event);
-    cuda_gpu_put(mark->gpu);
-    free(mark);
+    am_lock(&cache->lock);
+    if (cache->n_unused[is_timed] < UNUSED_MAX) {
+        TAILQ_INSERT_HEAD(&cache->unused[is_timed], mark, link);
+        cache->n_unused[is_timed]++;
+        mark = NULL;
+    }
+    am_unlock(&cache->lock);
+    if (mark != NULL)
+        mark_destroy(mark);
+    cuda_mark_cache_put(cache);
 }
 
 void cuda_mark_ref(struct am_mark *mark)
@@ -220,7 +270,7 @@ uint64_t cuda_mark_time(struct am_mark *mark)
     uint64_t time = 0;
     float ms = 0;
 
-    am_lock(&gpu->lock); /* the clock's event must not serve another purpose meanwhile */
+    am_lock(&gpu->lock); /* the clock's event must not be destroyed during the call */
     if (mark->is_timed && gpu->clock != NULL &&
         cu.cuEventElapsedTime(&ms, gpu->clock, mark->event) == CUDA_SUCCESS)
         time = (uint64_t)((int64_t)gpu->clock_ns + (int64_t)((double)ms * 1e6));
