@@ -162,13 +162,6 @@ static aclError runtime_configure(const char *config_path, struct am_config *con
     return backend_choose(am_option_text(AM_OPTION_backend));
 }
 
-/* On this machine and others. */
-static void export_end(uint64_t number)
-{
-    am_export_withdraw(number);
-    am_remote_withdraw(number);
-}
-
 /* False: no work was done since it was asked last. */
 static bool launched_collect(void)
 {
@@ -184,14 +177,8 @@ static bool launched_collect(void)
  */
 static void runtime_init(void)
 {
-    static const struct am_phys_hooks sharing = {
-        .export_ended = export_end,
-        .import_ended = am_share_forget,
-    };
-
     am_domain_set_reclaim(&am_heap_reclaim);
     am_domain_set_collect(launched_collect);
-    am_phys_set_hooks(&sharing);
     am_stream_set_synced(am_pool_synced);
     am_sched_init(&am_sched);
 }

@@ -15,8 +15,8 @@
  * The first part is the name of the exporter's socket.  Most kinds also have a secret of
  * 128 random bits.  Exporter and importer belong to the same user.
  *
- * No lock is held while a peer is waited for, and no wait is longer than
- * AM_EXCHANGE_WAIT_MS in all.
+ * An importer waits at most AM_EXCHANGE_WAIT_MS in all, with no lock held and with its read
+ * section suspended: aclFinalize does not wait for the importer.
  */
 #ifndef AM_CORE_EXCHANGE_H
 #define AM_CORE_EXCHANGE_H
@@ -38,7 +38,8 @@ struct am_export {
     int fd;       /* the caller's, and open until the export is withdrawn */
     /* of am_export_get(), and withdraws the export before it ends; or NULL */
     struct am_named *object;
-    uint32_t size; /* of the bytes that describe it to importers */
+    void (*withdrawn)(uint64_t number); /* NULL, or called when it is withdrawn */
+    uint32_t size;                      /* of the bytes that describe it to importers */
     uint8_t bytes[AM_WIRE_BYTES];
 };
 
@@ -63,6 +64,13 @@ struct am_named *am_export_get(enum am_share_kind kind, const struct am_ticket *
 /* The ticket of an export of ours; false when there is none of the number. */
 bool am_export_find(enum am_share_kind kind, uint64_t number,
                     struct am_ticket *ret_ticket);
+
+/*
+ * A process imports memory by a number once at a time: claims the number, or fails with
+ * 107000.  The release of a number that is not claimed has no effect.
+ */
+aclError am_import_claim(uint64_t number);
+void am_import_release(uint64_t number);
 
 /* The result of an import. The descriptor is the caller's. */
 struct am_import_reply {

@@ -6,6 +6,7 @@
  * thread waits for the exporter.  A second import from the same exporter at the same
  * time opens a connection and closes it afterwards.
  */
+#include <bsd/sys/tree.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -18,6 +19,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/clock.h"
 #include "base/descriptor.h"
+#include "base/epoch.h"
 #include "base/error.h"
 #include "base/fdpass.h"
 #include "base/lock.h"
@@ -116,6 +118,63 @@ void am_import_client_stop(void)
 {
     links_close(false);
 }
+
+/* ---- claims ---- */
+
+/* A number that this process has imported, or is importing. */
+struct imported {
+    RB_ENTRY(imported) node;
+    uint64_t number;
+};
+
+static int imported_compare(const struct imported *a, const struct imported *b)
+{
+    return (a->number > b->number) - (a->number < b->number);
+}
+
+RB_HEAD(imported_tree, imported);
+RB_GENERATE_INTERNAL(imported_tree, imported, node, imported_compare,
+                     __attribute__((unused)) static)
+
+static struct {
+    struct am_lock lock;
+    struct imported_tree tree; /* lock */
+} imports = {.lock = AM_LOCK_INIT(AM_RANK_LEAF, "imports")};
+
+aclError am_import_claim(uint64_t number)
+{
+    struct imported *imported = am_sys_malloc(sizeof *imported);
+    bool is_claimed;
+
+    AM_REQUIRE(imported != NULL, ACL_ERROR_BAD_ALLOC,
+               "no host memory for the records of an import");
+    imported->number = number;
+    am_lock(&imports.lock);
+    is_claimed = RB_INSERT(imported_tree, &imports.tree, imported) != NULL;
+    am_unlock(&imports.lock);
+    if (!is_claimed)
+        return ACL_SUCCESS;
+    free(imported);
+    return am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                   "0x%016" PRIx64 " is already imported in this process, and its memory "
+                   "is in use; release that import first",
+                   number);
+}
+
+void am_import_release(uint64_t number)
+{
+    struct imported key = {.number = number};
+    struct imported *imported;
+
+    am_lock(&imports.lock);
+    imported = RB_FIND(imported_tree, &imports.tree, &key);
+    if (imported != NULL)
+        RB_REMOVE(imported_tree, &imports.tree, imported);
+    am_unlock(&imports.lock);
+    free(imported);
+}
+
+/* ---- requests ---- */
 
 /* Called at least once in SLICE_MS. */
 static bool has_time(struct am_patience *patience)
@@ -276,6 +335,7 @@ aclError am_import_fetch(enum am_share_kind kind, const struct am_ticket *ticket
     struct link *link = NULL;
     int fd = -1;
     int error = -am_export_table_take(kind, ticket, ret_reply);
+    unsigned depth;
     aclError rc;
 
     if (error == EMFILE && am_limit_raise(RLIMIT_NOFILE))
@@ -284,7 +344,11 @@ aclError am_import_fetch(enum am_share_kind kind, const struct am_ticket *ticket
         return ACL_SUCCESS;
     if (error != ENOENT || am_exchange_is_own_name((uint32_t)(number >> NAME_SHIFT)))
         return fail_import(number, (int32_t)getpid(), "copying its descriptor", error);
-    AM_TRY(reply_fetch(&request, &link, &reply, &fd));
+    depth = am_epoch_suspend();
+    rc = reply_fetch(&request, &link, &reply, &fd);
+    am_epoch_resume(depth);
+    if (rc != ACL_SUCCESS)
+        return rc;
     rc = am_wire_check_reply(&reply, &request, fd >= 0, link->exporter);
     if (rc == ACL_SUCCESS) {
         *ret_reply = (struct am_import_reply){

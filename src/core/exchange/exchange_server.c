@@ -24,6 +24,7 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/descriptor.h"
+#include "base/epoch.h"
 #include "base/error.h"
 #include "base/fdpass.h"
 #include "base/lock.h"
@@ -151,6 +152,7 @@ static bool connection_serve(struct connection *c)
     struct am_wire_reply reply;
     enum am_wire_status status = AM_WIRE_BAD_REQUEST;
     int rc = am_fdpass_receive_plain(c->fd, &request, sizeof request);
+    AM_READ_SECTION;
 
     if (rc == -EAGAIN)
         return true;

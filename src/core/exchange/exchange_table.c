@@ -258,13 +258,18 @@ static void export_destroy_locked(struct export *export) AM_REQUIRES(exports.loc
 void am_export_withdraw(uint64_t number)
 {
     struct export key = {.ticket.number = number};
+    void (*withdrawn)(uint64_t number) = NULL;
     struct export *export;
 
     am_lock(&exports.lock);
     export = RB_FIND(export_tree, &exports.tree, &key);
-    if (export != NULL)
+    if (export != NULL) {
+        withdrawn = export->what.withdrawn;
         export_destroy_locked(export);
+    }
     am_unlock(&exports.lock);
+    if (withdrawn != NULL)
+        withdrawn(number);
 }
 
 void am_export_table_clear(void)

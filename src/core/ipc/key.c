@@ -128,13 +128,12 @@ static struct {
 /* All of it is one block, of as many bytes as the exporter named. */
 static bool find_block(uintptr_t addr, struct am_bounds *ret_bounds)
 {
-    struct am_mapping *mapping = am_mapping_get(addr);
+    const struct am_mapping *mapping = am_mapping_find(addr);
 
     if (mapping == NULL)
         return false;
     *ret_bounds =
         am_bounds_of(mapping->start, mapping->phys->asked, mapping->phys->asked, false);
-    am_mapping_put(mapping);
     return true;
 }
 

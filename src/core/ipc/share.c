@@ -1,9 +1,7 @@
 /* See share.h. */
 #include "core/ipc/share.h"
 
-#include <bsd/sys/tree.h>
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "acl/error_codes/rt_error_codes.h"
@@ -65,7 +63,6 @@ static aclError export_end(struct am_phys *phys, uint64_t number)
     if (!is_dead)
         return ACL_SUCCESS;
     am_export_withdraw(number);
-    am_remote_withdraw(number);
     return number == 0
                ? ACL_SUCCESS
                : am_fail(ACL_ERROR_RT_INVALID_HANDLE,
@@ -102,8 +99,14 @@ aclError am_share_offer(struct am_phys *phys, enum am_share_kind kind, size_t as
                         bool is_open, struct am_ticket *ret_ticket)
 {
     struct am_export_desc desc;
+    bool is_remote = kind == AM_SHARE_FABRIC && am_remote_is_wanted();
     struct am_export what = {
-        .kind = kind, .is_open = is_open, .object = &phys->named, .size = sizeof desc};
+        .kind = kind,
+        .is_open = is_open,
+        .object = &phys->named,
+        .withdrawn = is_remote ? am_remote_withdraw : NULL,
+        .size = sizeof desc,
+    };
     struct am_ticket ticket;
     int fd;
     aclError rc;
@@ -119,7 +122,7 @@ aclError am_share_offer(struct am_phys *phys, enum am_share_kind kind, size_t as
         what.fd = fd;
         rc = am_export_add(&what, &ticket);
     }
-    if (rc == ACL_SUCCESS && kind == AM_SHARE_FABRIC && am_remote_is_wanted()) {
+    if (rc == ACL_SUCCESS && is_remote) {
         rc = offer_remote(phys, is_open, fd, &desc, &ticket);
         if (rc != ACL_SUCCESS)
             am_export_withdraw(ticket.number);
@@ -159,60 +162,6 @@ aclError am_share_trust(enum am_share_kind kind, const struct am_ticket *ticket,
 
 /* ---- import ---- */
 
-/* A number that this process has imported, or is importing. */
-struct imported {
-    RB_ENTRY(imported) node;
-    uint64_t number;
-};
-
-static int imported_compare(const struct imported *a, const struct imported *b)
-{
-    return (a->number > b->number) - (a->number < b->number);
-}
-
-RB_HEAD(imported_tree, imported);
-RB_GENERATE_INTERNAL(imported_tree, imported, node, imported_compare,
-                     __attribute__((unused)) static)
-
-static struct {
-    struct am_lock lock;
-    struct imported_tree tree; /* lock */
-} imports = {.lock = AM_LOCK_INIT(AM_RANK_LEAF, "imports")};
-
-/* Claims the number for one import. */
-static aclError claim(uint64_t number)
-{
-    struct imported *imported = am_sys_malloc(sizeof *imported);
-    bool is_there;
-
-    AM_REQUIRE(imported != NULL, ACL_ERROR_BAD_ALLOC,
-               "no host memory for the records of an import");
-    imported->number = number;
-    am_lock(&imports.lock);
-    is_there = RB_INSERT(imported_tree, &imports.tree, imported) != NULL;
-    am_unlock(&imports.lock);
-    if (!is_there)
-        return ACL_SUCCESS;
-    free(imported);
-    return am_fail(ACL_ERROR_RT_PARAM_INVALID,
-                   "0x%016" PRIx64 " is already imported in this process, and its memory "
-                   "is in use; release that import first",
-                   number);
-}
-
-void am_share_forget(uint64_t number)
-{
-    struct imported key = {.number = number};
-    struct imported *imported;
-
-    am_lock(&imports.lock);
-    imported = RB_FIND(imported_tree, &imports.tree, &key);
-    if (imported != NULL)
-        RB_REMOVE(imported_tree, &imports.tree, imported);
-    am_unlock(&imports.lock);
-    free(imported);
-}
-
 aclError am_share_fetch(enum am_share_kind kind, const struct am_ticket *ticket,
                         struct am_device *device, struct am_import *ret_import)
 {
@@ -227,7 +176,7 @@ aclError am_share_fetch(enum am_share_kind kind, const struct am_ticket *ticket,
                "0x%016" PRIx64 " is exported by this process, and no edition lets a "
                "process import its own export (ACLMEM_RULES=strict)",
                number);
-    AM_TRY(claim(number));
+    AM_TRY(am_import_claim(number));
     rc = am_import_fetch(kind, ticket, &reply);
     if (rc != ACL_SUCCESS)
         goto err_claim;
@@ -243,7 +192,7 @@ aclError am_share_fetch(enum am_share_kind kind, const struct am_ticket *ticket,
 err_reply:
     close(reply.fd);
 err_claim:
-    am_share_forget(number);
+    am_import_release(number);
     return rc;
 }
 
@@ -306,7 +255,7 @@ static aclError import_remote(const struct am_fabric_handle *fabric,
                where);
     AM_TRY(am_share_check());
     AM_TRY(am_rundir_open(&directory));
-    AM_TRY(claim(number));
+    AM_TRY(am_import_claim(number));
     rc = am_remote_import(directory, &fabric->place, &fabric->ticket, &remote);
     if (rc != ACL_SUCCESS)
         goto err_claim;
@@ -326,7 +275,7 @@ static aclError import_remote(const struct am_fabric_handle *fabric,
 err_remote:
     remote.mem.bank->ops->mem_destroy(&remote.mem);
 err_claim:
-    am_share_forget(number);
+    am_import_release(number);
     return rc;
 }
 

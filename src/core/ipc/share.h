@@ -49,13 +49,10 @@ aclError am_share_check(void); /* 207000 where the backend cannot share */
 aclError am_share_offer(struct am_phys *phys, enum am_share_kind kind, size_t asked,
                         bool is_open, struct am_ticket *ret_ticket);
 /*
- * The import has a claim on the number, a reference to its domain and a descriptor; the
- * first two are taken over by am_phys_import() and am_phys_import_owned().
+ * The import has a claim on the number, which am_phys_import() and am_phys_import_owned() take
+ * over, and a descriptor.
  */
 aclError am_share_fetch(enum am_share_kind kind, const struct am_ticket *ticket,
                         struct am_device *device, struct am_import *ret_import);
-
-/* The import has ended, and the ticket may be imported again. */
-void am_share_forget(uint64_t number);
 
 #endif

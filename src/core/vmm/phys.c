@@ -10,29 +10,11 @@
 #include "core/device/attr.h"
 #include "core/device/device.h"
 #include "core/device/setup.h"
+#include "core/exchange/exchange.h"
 #include "core/ledger/ledger.h"
 #include "core/vmm/vspace.h"
 
 static struct am_tally n_physes;
-/* Set before the first memory is made; NULL: nothing is shared. */
-static const struct am_phys_hooks *sharing;
-
-void am_phys_set_hooks(const struct am_phys_hooks *hooks)
-{
-    sharing = hooks;
-}
-
-static void export_ended(uint64_t number)
-{
-    if (number != 0 && sharing != NULL)
-        sharing->export_ended(number);
-}
-
-static void import_ended(uint64_t number)
-{
-    if (number != 0 && sharing != NULL)
-        sharing->import_ended(number);
-}
 
 /* The domain and the NUMA node (-1: any) that a location names. */
 static aclError location_find(const aclrtMemLocation *location,
@@ -208,10 +190,10 @@ static void phys_unmake(struct am_phys *phys)
     size_t size = phys->mem.size;
 
     if (phys->export == AM_EXPORT_DONE) /* a block's */
-        export_ended(phys->share_number);
+        am_export_withdraw(phys->share_number);
     phys->mem.bank->ops->mem_destroy(&phys->mem);
     if (phys->is_imported)
-        import_ended(phys->share_number);
+        am_import_release(phys->share_number);
     if (phys->share != 0)
         am_ledger_share_leave(domain->ledger, phys->share);
     else if (!phys->is_imported && phys->is_charged)
@@ -302,7 +284,7 @@ err_import:
     }
     if (import->share != 0)
         am_ledger_share_leave(import->domain->ledger, import->share);
-    import_ended(import->number);
+    am_import_release(import->number);
     return rc;
 }
 
@@ -421,7 +403,8 @@ bool am_phys_end_export(struct am_phys *phys)
     am_lock(&phys->lock);
     number = export_take_locked(phys);
     am_unlock(&phys->lock);
-    export_ended(number);
+    if (number != 0)
+        am_export_withdraw(number);
     return number != 0;
 }
 
@@ -464,8 +447,9 @@ aclError am_phys_free(void *handle)
     AM_TRY(phys_find(handle, &phys));
     rc = handle_drop(phys, handle, &was_last, &number);
     if (was_last) {
-        export_ended(number); /* before the memory is freed */
-        am_phys_put(phys);    /* the handle's reference */
+        if (number != 0)
+            am_export_withdraw(number); /* before the memory is freed */
+        am_phys_put(phys);              /* the handle's reference */
     }
     return rc;
 }

@@ -122,16 +122,6 @@ aclError am_phys_get(void *handle, struct am_phys **ret_phys);
 struct am_phys *am_phys_ref(struct am_phys *phys);
 void am_phys_put(struct am_phys *phys);
 
-/*
- * Sharing with other processes lies above physical memory, and has to know when an export
- * or an import ends.  Both are called without a lock.
- */
-struct am_phys_hooks {
-    void (*export_ended)(uint64_t number); /* the memory is still there */
-    void (*import_ended)(uint64_t number); /* the number may be imported again */
-};
-void am_phys_set_hooks(const struct am_phys_hooks *hooks);
-
 /* Ends the export of memory; false: there is none.  No lock is held. */
 bool am_phys_end_export(struct am_phys *phys);
 
