@@ -9,7 +9,6 @@
 #include "base/clock.h"
 #include "fabric/registry.h"
 #include "fabric/link.h"
-#include "fabric/conn_slots.h"
 #include "fabric/connection.h"
 
 #define TIMEOUT (10 * AM_SECOND)
@@ -29,7 +28,7 @@ struct node;
 
 /* The way of an importer to one exporter. */
 struct way {
-    struct am_connection connection;
+    struct am_conn connection;
     struct node *node;
     struct node *host;
     struct conn *conn;
@@ -72,7 +71,7 @@ struct node {
     struct am_frame_who who;
     struct am_registry registry;
     struct am_conn_slots handshakes, importers;
-    struct am_connections connections;
+    struct am_conns connections;
     struct way *ways;
     LIST_HEAD(, conn) conns;
     STAILQ_HEAD(, conn) backlog;

@@ -14,7 +14,7 @@ static void accept_one(struct conn *conn)
 {
     struct node *host = conn->host;
 
-    am_conn_slots_acquire(&host->handshakes, &conn->slot, sim.now);
+    am_conn_slot_acquire(&conn->slot, &host->handshakes, sim.now);
     LIST_INSERT_HEAD(&host->conns, conn, next);
     sim_link_begin(conn, 1);
     sim_flush(conn, 1);
@@ -35,7 +35,7 @@ void sim_door_open(struct node *host)
 
     while ((conn = STAILQ_FIRST(&host->backlog)) != NULL) {
         enum am_admission door =
-            am_conn_slots_admission(&host->handshakes, &host->importers, sim.now);
+            am_conn_admission(&host->handshakes, &host->importers, sim.now);
 
         if (door == AM_ADMISSION_PAUSED)
             return;
@@ -63,8 +63,8 @@ static void importer_up(struct conn *conn)
 
     conn->is_proved = true;
     host->n_shakes++;
-    am_conn_slots_release(&host->handshakes, &conn->slot);
-    am_conn_slots_acquire(&host->importers, &conn->slot, sim.now);
+    am_conn_slot_release(&conn->slot);
+    am_conn_slot_acquire(&conn->slot, &host->importers, sim.now);
     conn->importer =
         am_registry_connect(&host->registry, &conn->link[1].peer, &conn->link[1].session);
     sim_require(conn->importer != NULL, "no memory");
@@ -73,7 +73,7 @@ static void importer_up(struct conn *conn)
     sim_send(conn, 1, &worker);
     while (host->importers.n - host->importers.n_draining > host->importers.limit &&
            (slot = am_conn_slots_lru(&host->importers)) != NULL) {
-        am_conn_slots_drain(&host->importers, slot);
+        am_conn_slot_drain(slot);
         sim_send((struct conn *)((char *)slot - offsetof(struct conn, slot)), 1, &park);
     }
     if (host->importers.n > host->n_most[1])
@@ -91,7 +91,7 @@ static void importer_frame(struct conn *conn, const struct am_frame *frame)
     struct node *host = conn->host;
     struct am_frame answer = {0};
 
-    am_conn_slots_touch(&host->importers, &conn->slot, sim.now);
+    am_conn_slot_touch(&conn->slot, sim.now);
     switch (frame->kind) {
     case AM_FRAME_IMPORT:
         am_registry_import(&host->registry, conn->importer, frame, &answer);
@@ -113,7 +113,7 @@ static void importer_frame(struct conn *conn, const struct am_frame *frame)
 
 /* ---- the importer ---- */
 
-static void connection_open(struct am_connection *connection)
+static void connection_open(struct am_conn *connection)
 {
     struct way *way = (struct way *)connection;
     struct conn *conn = sim_allocate(1, sizeof *conn);
@@ -132,7 +132,7 @@ static void connection_open(struct am_connection *connection)
     sim_carry(conn, 0, ARRIVES);
 }
 
-static void connection_leave(struct am_connection *connection)
+static void connection_leave(struct am_conn *connection)
 {
     struct way *way = (struct way *)connection;
     struct am_frame frame = {.kind = AM_FRAME_CLOSE};
@@ -158,7 +158,7 @@ static void copies_begin(struct way *way)
     if (way->n_held > 0)
         wait_note(sim.now - way->wanted);
     for (; way->n_held > 0; way->n_held--) {
-        am_connection_work_begin(&way->node->connections, &way->connection, sim.now);
+        am_conn_work_begin(&way->connection, sim.now);
         way->conn->link[0].n_used++;
         sim_event_add(sim.now + 2 * sim_latency() + COPY_NS, DONE, way);
     }
@@ -178,8 +178,7 @@ static void way_here(struct way *way)
 {
     struct am_frame frame = {0};
 
-    am_connection_opened(&way->node->connections, &way->connection, way->lease_ns,
-                         sim.now);
+    am_conn_opened(&way->connection, way->lease_ns, sim.now);
     if (way->is_released && way->is_granted) {
         way_release(way);
     } else if (!way->is_asked && !way->is_released) {
@@ -187,7 +186,7 @@ static void way_here(struct way *way)
         frame.import.id = 1;
         frame.import.ticket.number = 1;
         way->is_asked = true;
-        am_connection_work_begin(&way->node->connections, &way->connection, sim.now);
+        am_conn_work_begin(&way->connection, sim.now);
         sim_send(way->conn, 0, &frame);
     } else if (way->is_granted) {
         copies_begin(way);
@@ -203,7 +202,7 @@ static void way_fail(struct way *way)
     sim.n_lost += way->n_held;
     way->n_held = 0;
     sim.n_failed += !way->host->is_dead;
-    am_connection_fail(&way->node->connections, &way->connection);
+    am_conn_fail(&way->connection);
     if (way->conn != NULL)
         sim_conn_close(way->conn, 0, true);
     way->conn = NULL;
@@ -225,7 +224,7 @@ static void host_frame(struct conn *conn, const struct am_frame *frame)
         break;
     case AM_FRAME_GRANT:
         sim_require(frame->grant.status == 0, "an import was refused");
-        am_connection_work_end(&way->node->connections, &way->connection, sim.now);
+        am_conn_work_end(&way->connection, sim.now);
         way->is_granted = true;
         way->grant = frame->grant.number;
         if (way->is_released)
@@ -234,7 +233,7 @@ static void host_frame(struct conn *conn, const struct am_frame *frame)
             copies_begin(way);
         break;
     default: /* PARK */
-        am_connection_drain(&way->node->connections, &way->connection);
+        am_conn_drain(&way->connection);
     }
 }
 
@@ -280,7 +279,7 @@ static void bytes_take(struct conn *conn, const struct event *event)
     if (side == 1 && conn->is_proved && conn->importer == NULL)
         sim_conn_close(conn, 1, true); /* it has taken its leave */
     else if (side == 0)
-        am_connections_step(&conn->way->node->connections, sim.now);
+        am_conns_step(&conn->way->node->connections, sim.now);
 }
 
 static void close_take(struct conn *conn, int side)
@@ -294,14 +293,14 @@ static void close_take(struct conn *conn, int side)
         return;
     }
     am_link_close(&conn->link[0]);
-    if (way->connection.state == AM_CONNECTION_CLOSING) {
+    if (way->connection.state == AM_CONN_CLOSING) {
         way->conn = NULL;
         sim_conn_close(conn, 0, false);
-        am_connection_closed(&way->node->connections, &way->connection, sim.now);
+        am_conn_closed(&way->connection, sim.now);
     } else {
         way_fail(way);
     }
-    am_connections_step(&way->node->connections, sim.now);
+    am_conns_step(&way->node->connections, sim.now);
 }
 
 static void arrive(struct conn *conn)
@@ -334,19 +333,19 @@ static void work(struct node *node)
     sim.n_copies++;
     if (way->n_held++ == 0)
         way->wanted = sim.now;
-    if (am_connection_is_open(&way->connection) && way->is_granted)
+    if (am_conn_is_open(&way->connection) && way->is_granted)
         copies_begin(way);
     else
-        am_connection_request(&node->connections, &way->connection, sim.now);
-    am_connections_step(&node->connections, sim.now);
+        am_conn_request(&way->connection, sim.now);
+    am_conns_step(&node->connections, sim.now);
 }
 
 static void copy_done(struct way *way)
 {
     if (way->node->is_dead || way->is_failed)
         return;
-    am_connection_work_end(&way->node->connections, &way->connection, sim.now);
-    am_connections_step(&way->node->connections, sim.now);
+    am_conn_work_end(&way->connection, sim.now);
+    am_conns_step(&way->node->connections, sim.now);
 }
 
 static void node_tick(struct node *node)
@@ -365,7 +364,7 @@ static void node_tick(struct node *node)
             sim_flush(way->conn, 0);
         }
         if ((way->conn != NULL && way->conn->link[0].state == AM_LINK_DEAD) ||
-            am_connection_is_late(&way->connection, sim.now, TIMEOUT))
+            am_conn_is_late(&way->connection, sim.now, TIMEOUT))
             way_fail(way);
     }
     for (conn = LIST_FIRST(&node->conns); conn != NULL; conn = next) {
@@ -374,14 +373,14 @@ static void node_tick(struct node *node)
         sim_flush(conn, 1);
         if (conn->link[1].n_peer_used != conn->n_seen) {
             conn->n_seen = conn->link[1].n_peer_used;
-            am_conn_slots_touch(&node->importers, &conn->slot, sim.now);
+            am_conn_slot_touch(&conn->slot, sim.now);
         }
         if (conn->link[1].state == AM_LINK_DEAD)
             importer_gone(conn, true);
     }
     am_registry_expire(&node->registry, sim.now);
     sim_door_open(node);
-    am_connections_step(&node->connections, sim.now);
+    am_conns_step(&node->connections, sim.now);
     if (sim.now + TICK < sim.ends)
         sim_event_add(sim.now + TICK, TICKS, node);
 }
@@ -419,12 +418,12 @@ void sim_node_let_go(struct node *node)
         way->n_held = 0;
         if (way->is_failed || !way->is_asked)
             continue;
-        if (am_connection_is_open(&way->connection) && way->is_granted)
+        if (am_conn_is_open(&way->connection) && way->is_granted)
             way_release(way);
         else
-            am_connection_request(&node->connections, &way->connection, sim.now);
+            am_conn_request(&way->connection, sim.now);
     }
-    am_connections_step(&node->connections, sim.now);
+    am_conns_step(&node->connections, sim.now);
 }
 
 /* ---- a run ---- */
@@ -452,10 +451,9 @@ void sim_node_begin(struct node *node, uint32_t id)
     am_registry_init(&node->registry, LEASE, export_freed);
     am_conn_slots_init(&node->handshakes, AM_HANDSHAKES_MAX);
     am_conn_slots_init(&node->importers, sim_options.limit);
-    am_connections_init(&node->connections, sim_options.limit, IDLE,
-                        sim_roll(UINT64_MAX));
-    node->connections.come = connection_open;
-    node->connections.go = connection_leave;
+    am_conns_init(&node->connections, sim_options.limit, IDLE, sim_roll(UINT64_MAX));
+    node->connections.open = connection_open;
+    node->connections.close = connection_leave;
     LIST_INIT(&node->conns);
     STAILQ_INIT(&node->backlog);
     export->ticket.number = 1;
@@ -472,7 +470,7 @@ void sim_node_begin(struct node *node, uint32_t id)
         } while (is_way(node, i, host));
         way->node = node;
         way->host = host;
-        am_connections_add(&node->connections, &way->connection);
+        am_conns_add(&node->connections, &way->connection);
     }
     sim_event_add(sim_roll(TICK), TICKS, node);
     sim_event_add(sim_roll(AM_SECOND), WORKS, node);

@@ -134,8 +134,7 @@ void sim_conn_close(struct conn *conn, int side, bool is_told)
     conn->is_open[side] = false;
     am_link_destroy(&conn->link[side]);
     if (side == 1) {
-        am_conn_slots_release(conn->is_proved ? &host->importers : &host->handshakes,
-                              &conn->slot);
+        am_conn_slot_release(&conn->slot);
         LIST_REMOVE(conn, next);
     } else {
         sim.n_conns--;

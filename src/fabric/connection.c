@@ -1,268 +1,305 @@
 /* See connection.h. */
 #include "fabric/connection.h"
 
-#include <stddef.h>
+/* ---- slots ---- */
 
-static int connection_compare(const struct am_connection *a,
-                              const struct am_connection *b)
+void am_conn_slots_init(struct am_conn_slots *slots, size_t limit)
+{
+    *slots = (struct am_conn_slots){.limit = limit > 0 ? limit : 1};
+    TAILQ_INIT(&slots->order);
+}
+
+struct am_conn_slot *am_conn_slots_lru(const struct am_conn_slots *slots)
+{
+    return TAILQ_FIRST(&slots->order);
+}
+
+void am_conn_slot_acquire(struct am_conn_slot *slot, struct am_conn_slots *slots,
+                          uint64_t now)
+{
+    *slot = (struct am_conn_slot){.list = slots, .used = now};
+    TAILQ_INSERT_TAIL(&slots->order, slot, next);
+    slots->n++;
+}
+
+void am_conn_slot_release(struct am_conn_slot *slot)
+{
+    struct am_conn_slots *slots = slot->list;
+
+    if (slots == NULL)
+        return;
+    if (slot->is_draining)
+        slots->n_draining--;
+    else
+        TAILQ_REMOVE(&slots->order, slot, next);
+    slots->n--;
+    *slot = (struct am_conn_slot){0};
+}
+
+void am_conn_slot_touch(struct am_conn_slot *slot, uint64_t now)
+{
+    slot->used = now;
+    if (slot->list == NULL || slot->is_draining)
+        return;
+    TAILQ_REMOVE(&slot->list->order, slot, next);
+    TAILQ_INSERT_TAIL(&slot->list->order, slot, next);
+}
+
+void am_conn_slot_drain(struct am_conn_slot *slot)
+{
+    if (slot->list == NULL || slot->is_draining)
+        return;
+    TAILQ_REMOVE(&slot->list->order, slot, next);
+    slot->is_draining = true;
+    slot->list->n_draining++;
+}
+
+/*
+ * A stranger delays others for AM_HANDSHAKE_MIN_NS only, and many honest processes that
+ * connect at the same time do not evict each other.
+ */
+enum am_admission am_conn_admission(const struct am_conn_slots *handshakes,
+                                    const struct am_conn_slots *importers, uint64_t now)
+{
+    if (importers->n >= importers->limit + AM_DRAINING_MAX)
+        return AM_ADMISSION_PAUSED;
+    if (handshakes->n - handshakes->n_draining < AM_HANDSHAKES_MAX)
+        return AM_ADMISSION_OPEN;
+    return now - am_conn_slots_lru(handshakes)->used >= AM_HANDSHAKE_MIN_NS
+               ? AM_ADMISSION_EVICT
+               : AM_ADMISSION_PAUSED;
+}
+
+/* ---- importer connections ---- */
+
+static int conn_compare(const struct am_conn *a, const struct am_conn *b)
 {
     if (a->due != b->due)
         return a->due < b->due ? -1 : 1;
     return (a->number > b->number) - (a->number < b->number);
 }
 
-RB_GENERATE_INTERNAL(am_connection_tree, am_connection, node, connection_compare,
+RB_GENERATE_INTERNAL(am_conn_tree, am_conn, node, conn_compare,
                      __attribute__((unused)) static)
 
-static struct am_connection *connection_of(struct am_conn_slot *slot)
+static struct am_conn *conn_of(struct am_conn_slot *slot)
 {
-    return (struct am_connection *)((char *)slot - offsetof(struct am_connection, slot));
+    return (struct am_conn *)((char *)slot - offsetof(struct am_conn, slot));
 }
 
-void am_connections_init(struct am_connections *connections, size_t limit,
-                         uint64_t idle_ns, uint64_t seed)
+void am_conns_init(struct am_conns *conns, size_t limit, uint64_t idle_ns, uint64_t seed)
 {
-    *connections = (struct am_connections){.idle_ns = idle_ns, .dice = seed | 1};
-    am_conn_slots_init(&connections->slots, limit);
-    TAILQ_INIT(&connections->waiting);
-    TAILQ_INIT(&connections->leaving);
-    RB_INIT(&connections->away);
+    *conns = (struct am_conns){.idle_ns = idle_ns, .random = seed | 1};
+    am_conn_slots_init(&conns->slots, limit);
+    TAILQ_INIT(&conns->waiting);
+    TAILQ_INIT(&conns->draining);
+    RB_INIT(&conns->closed);
 }
 
-static void connection_closed(struct am_connections *connections,
-                              struct am_connection *connection, uint64_t due)
+static void conn_close(struct am_conn *conn, uint64_t due)
 {
-    connection->state = AM_CONNECTION_CLOSED;
-    connection->due = due;
-    RB_INSERT(am_connection_tree, &connections->away, connection);
+    am_conn_slot_release(&conn->slot);
+    conn->state = AM_CONN_CLOSED;
+    conn->due = due;
+    RB_INSERT(am_conn_tree, &conn->set->closed, conn);
 }
 
-void am_connections_add(struct am_connections *connections,
-                        struct am_connection *connection)
+void am_conns_add(struct am_conns *conns, struct am_conn *conn)
 {
-    *connection = (struct am_connection){.number = connections->n_ever++};
-    connection_closed(connections, connection, AM_CONNECTION_NEVER);
+    *conn = (struct am_conn){.set = conns, .number = conns->n_ever++};
+    conn_close(conn, AM_CONN_NEVER);
 }
 
-static void connection_wait(struct am_connections *connections,
-                            struct am_connection *connection)
+static void conn_wait(struct am_conn *conn)
 {
-    RB_REMOVE(am_connection_tree, &connections->away, connection);
-    connection->state = AM_CONNECTION_WAITING;
-    TAILQ_INSERT_TAIL(&connections->waiting, connection, next);
-    connections->n_waiting++;
+    RB_REMOVE(am_conn_tree, &conn->set->closed, conn);
+    conn->state = AM_CONN_WAITING;
+    TAILQ_INSERT_TAIL(&conn->set->waiting, conn, next);
+    conn->set->n_waiting++;
 }
 
-/* It takes up no new work, and goes in a later step. */
-static void connection_drain(struct am_connections *connections,
-                             struct am_connection *connection)
+static void waiting_remove(struct am_conn *conn)
 {
-    if (!connection->slot.is_used || connection->slot.is_draining)
+    TAILQ_REMOVE(&conn->set->waiting, conn, next);
+    conn->set->n_waiting--;
+}
+
+void am_conn_drain(struct am_conn *conn)
+{
+    if (conn->slot.list == NULL || conn->slot.is_draining)
         return;
-    am_conn_slots_drain(&connections->slots, &connection->slot);
-    if (connection->state == AM_CONNECTION_OPEN)
-        TAILQ_INSERT_TAIL(&connections->leaving, connection, next);
+    am_conn_slot_drain(&conn->slot);
+    if (conn->state == AM_CONN_OPEN)
+        TAILQ_INSERT_TAIL(&conn->set->draining, conn, next);
 }
 
-void am_connection_request(struct am_connections *connections,
-                           struct am_connection *connection, uint64_t now)
+void am_conn_request(struct am_conn *conn, uint64_t now)
 {
-    if (connection->state == AM_CONNECTION_FAILED || connection->is_wanted ||
-        am_connection_is_open(connection))
+    if (conn->state == AM_CONN_FAILED || conn->is_requested || am_conn_is_open(conn))
         return;
-    connection->is_wanted = true;
-    connection->since = now;
-    if (connection->state == AM_CONNECTION_CLOSED)
-        connection_wait(connections, connection);
+    conn->is_requested = true;
+    conn->since = now;
+    if (conn->state == AM_CONN_CLOSED)
+        conn_wait(conn);
 }
 
-bool am_connection_is_open(const struct am_connection *connection)
+bool am_conn_is_open(const struct am_conn *conn)
 {
-    return connection->state == AM_CONNECTION_OPEN && !connection->slot.is_draining;
+    return conn->state == AM_CONN_OPEN && !conn->slot.is_draining;
 }
 
-void am_connection_work_begin(struct am_connections *connections,
-                              struct am_connection *connection, uint64_t now)
+void am_conn_work_begin(struct am_conn *conn, uint64_t now)
 {
-    connection->n_busy++;
-    am_conn_slots_touch(&connections->slots, &connection->slot, now);
+    conn->n_busy++;
+    am_conn_slot_touch(&conn->slot, now);
 }
 
-void am_connection_work_end(struct am_connections *connections,
-                            struct am_connection *connection, uint64_t now)
+void am_conn_work_end(struct am_conn *conn, uint64_t now)
 {
-    connection->n_busy--;
-    am_conn_slots_touch(&connections->slots, &connection->slot, now);
+    conn->n_busy--;
+    am_conn_slot_touch(&conn->slot, now);
 }
 
-void am_connection_opened(struct am_connections *connections,
-                          struct am_connection *connection, uint64_t lease_ns,
-                          uint64_t now)
+void am_conn_opened(struct am_conn *conn, uint64_t lease_ns, uint64_t now)
 {
-    connection->state = AM_CONNECTION_OPEN;
-    connection->lease_ns = lease_ns;
-    am_conn_slots_touch(&connections->slots, &connection->slot, now);
-    if (connection->slot.is_draining)
-        TAILQ_INSERT_TAIL(&connections->leaving, connection, next);
-    else if (!connection->is_wanted) /* it only had to show itself */
-        connection_drain(connections, connection);
-    connection->is_wanted = false;
-    connection->is_retried = false;
-}
-
-void am_connection_drain(struct am_connections *connections,
-                         struct am_connection *connection)
-{
-    connection_drain(connections, connection);
+    conn->state = AM_CONN_OPEN;
+    conn->lease_ns = lease_ns;
+    am_conn_slot_touch(&conn->slot, now);
+    if (conn->slot.is_draining)
+        TAILQ_INSERT_TAIL(&conn->set->draining, conn, next);
+    else if (!conn->is_requested) /* it was opened to renew the lease */
+        am_conn_drain(conn);
+    conn->is_requested = false;
+    conn->is_retried = false;
 }
 
 /*
- * Between a third and two thirds of the lease from now: importers that went at one time do
- * not come back at one time, and one that cannot come has time to try again.
+ * Between a third and two thirds of the lease from now: importers that were closed at the
+ * same time do not reconnect at the same time, and there is time for another try.
  */
-static uint64_t due_choose(struct am_connections *connections,
-                           const struct am_connection *connection, uint64_t now)
+static uint64_t due_choose(const struct am_conn *conn, uint64_t now)
 {
-    uint64_t third = connection->lease_ns / 3;
+    uint64_t third = conn->lease_ns / 3;
+    uint64_t *random = &conn->set->random;
 
-    connections->dice ^= connections->dice << 13;
-    connections->dice ^= connections->dice >> 7;
-    connections->dice ^= connections->dice << 17;
-    return third > 0 ? now + third + connections->dice % third : AM_CONNECTION_NEVER;
+    *random ^= *random << 13;
+    *random ^= *random >> 7;
+    *random ^= *random << 17;
+    return third > 0 ? now + third + *random % third : AM_CONN_NEVER;
 }
 
-bool am_connection_closed(struct am_connections *connections,
-                          struct am_connection *connection, uint64_t now)
+bool am_conn_closed(struct am_conn *conn, uint64_t now)
 {
-    if (connection->state != AM_CONNECTION_CLOSING)
+    if (conn->state != AM_CONN_CLOSING)
         return false;
-    am_conn_slots_release(&connections->slots, &connection->slot);
-    connection_closed(connections, connection, due_choose(connections, connection, now));
-    if (connection->is_wanted)
-        connection_wait(connections, connection);
+    conn_close(conn, due_choose(conn, now));
+    if (conn->is_requested)
+        conn_wait(conn);
     return true;
 }
 
-void am_connection_retry(struct am_connections *connections,
-                         struct am_connection *connection, uint64_t at)
+void am_conn_retry(struct am_conn *conn, uint64_t at)
 {
-    am_conn_slots_release(&connections->slots, &connection->slot);
-    connection_closed(connections, connection, at);
-    connection->is_retried = true;
+    conn_close(conn, at);
+    conn->is_retried = true;
 }
 
-void am_connection_fail(struct am_connections *connections,
-                        struct am_connection *connection)
+void am_conn_fail(struct am_conn *conn)
 {
-    switch (connection->state) {
-    case AM_CONNECTION_CLOSED:
-        RB_REMOVE(am_connection_tree, &connections->away, connection);
-        break;
-    case AM_CONNECTION_WAITING:
-        TAILQ_REMOVE(&connections->waiting, connection, next);
-        connections->n_waiting--;
-        break;
-    case AM_CONNECTION_OPEN:
-        if (connection->slot.is_draining)
-            TAILQ_REMOVE(&connections->leaving, connection, next);
-        break;
-    default:
-        break;
-    }
-    am_conn_slots_release(&connections->slots, &connection->slot);
-    connection->state = AM_CONNECTION_FAILED;
+    if (conn->state == AM_CONN_CLOSED)
+        RB_REMOVE(am_conn_tree, &conn->set->closed, conn);
+    else if (conn->state == AM_CONN_WAITING)
+        waiting_remove(conn);
+    else if (conn->state == AM_CONN_OPEN && conn->slot.is_draining)
+        TAILQ_REMOVE(&conn->set->draining, conn, next);
+    am_conn_slot_release(&conn->slot);
+    conn->state = AM_CONN_FAILED;
 }
 
-bool am_connection_is_late(const struct am_connection *connection, uint64_t now,
-                           uint64_t limit_ns)
+bool am_conn_is_late(const struct am_conn *conn, uint64_t now, uint64_t limit_ns)
 {
-    bool wants_to_come = connection->state == AM_CONNECTION_WAITING ||
-                         connection->state == AM_CONNECTION_OPENING ||
-                         (connection->state == AM_CONNECTION_CLOSED &&
-                          (connection->is_wanted || connection->is_retried));
+    bool is_opening =
+        conn->state == AM_CONN_WAITING || conn->state == AM_CONN_OPENING ||
+        (conn->state == AM_CONN_CLOSED && (conn->is_requested || conn->is_retried));
 
-    return wants_to_come && now - connection->since >= limit_ns;
+    return is_opening && now - conn->since >= limit_ns;
 }
 
 /* ---- steps ---- */
 
-static void due_come(struct am_connections *connections, uint64_t now)
+static void due_wait(struct am_conns *conns, uint64_t now)
 {
-    struct am_connection *connection;
+    struct am_conn *conn;
 
-    while ((connection = RB_MIN(am_connection_tree, &connections->away)) != NULL &&
-           connection->due <= now) {
-        if (!connection->is_wanted && !connection->is_retried)
-            connection->since = now;
-        connection_wait(connections, connection);
+    while ((conn = RB_MIN(am_conn_tree, &conns->closed)) != NULL && conn->due <= now) {
+        if (!conn->is_requested && !conn->is_retried)
+            conn->since = now;
+        conn_wait(conn);
     }
 }
 
-/* The least used ones leave: those that are idle, and as many as others wait. */
-static void room_make(struct am_connections *connections, uint64_t now)
+/* Drains idle connections, and the least recently used ones if others wait for slots. */
+static void slots_make(struct am_conns *conns, uint64_t now)
 {
-    struct am_conn_slots *slots = &connections->slots;
+    struct am_conn_slots *slots = &conns->slots;
     struct am_conn_slot *slot;
 
     while ((slot = am_conn_slots_lru(slots)) != NULL &&
-           now - slot->used >= connections->idle_ns) {
-        struct am_connection *connection = connection_of(slot);
+           now - slot->used >= conns->idle_ns) {
+        struct am_conn *conn = conn_of(slot);
 
-        if (connection->state == AM_CONNECTION_OPEN && connection->n_busy == 0)
-            connection_drain(connections, connection);
+        if (conn->state == AM_CONN_OPEN && conn->n_busy == 0)
+            am_conn_drain(conn);
         else
-            am_conn_slots_touch(slots, slot, now);
+            am_conn_slot_touch(slot, now);
     }
-    while (connections->n_waiting + slots->n > slots->limit + slots->n_draining &&
+    while (conns->n_waiting + slots->n > slots->limit + slots->n_draining &&
            (slot = am_conn_slots_lru(slots)) != NULL)
-        connection_drain(connections, connection_of(slot));
+        am_conn_drain(conn_of(slot));
 }
 
-static void leaving_go(struct am_connections *connections)
+static void drained_close(struct am_conns *conns)
 {
-    struct am_connection *connection, *next;
+    struct am_conn *conn, *next;
 
-    for (connection = TAILQ_FIRST(&connections->leaving); connection != NULL;
-         connection = next) {
-        next = TAILQ_NEXT(connection, next);
-        if (connection->n_busy > 0)
+    for (conn = TAILQ_FIRST(&conns->draining); conn != NULL; conn = next) {
+        next = TAILQ_NEXT(conn, next);
+        if (conn->n_busy > 0)
             continue;
-        TAILQ_REMOVE(&connections->leaving, connection, next);
-        connection->state = AM_CONNECTION_CLOSING;
-        connections->go(connection);
+        TAILQ_REMOVE(&conns->draining, conn, next);
+        conn->state = AM_CONN_CLOSING;
+        conns->close(conn);
     }
 }
 
-static void waiting_come(struct am_connections *connections, uint64_t now)
+static void waiting_open(struct am_conns *conns, uint64_t now)
 {
-    struct am_connection *connection;
+    struct am_conn *conn;
 
-    while ((connection = TAILQ_FIRST(&connections->waiting)) != NULL &&
-           connections->slots.n < connections->slots.limit) {
-        TAILQ_REMOVE(&connections->waiting, connection, next);
-        connections->n_waiting--;
-        am_conn_slots_acquire(&connections->slots, &connection->slot, now);
-        connection->state = AM_CONNECTION_OPENING;
-        connections->come(connection);
+    while ((conn = TAILQ_FIRST(&conns->waiting)) != NULL &&
+           conns->slots.n < conns->slots.limit) {
+        waiting_remove(conn);
+        am_conn_slot_acquire(&conn->slot, &conns->slots, now);
+        conn->state = AM_CONN_OPENING;
+        conns->open(conn);
     }
 }
 
-void am_connections_step(struct am_connections *connections, uint64_t now)
+void am_conns_step(struct am_conns *conns, uint64_t now)
 {
-    due_come(connections, now);
-    room_make(connections, now);
-    leaving_go(connections);
-    waiting_come(connections, now);
+    due_wait(conns, now);
+    slots_make(conns, now);
+    drained_close(conns);
+    waiting_open(conns, now);
 }
 
-uint64_t am_connections_next(const struct am_connections *connections)
+uint64_t am_conns_next(const struct am_conns *conns)
 {
-    const struct am_conn_slot *slot = am_conn_slots_lru(&connections->slots);
-    struct am_connection *connection =
-        RB_MIN(am_connection_tree, (struct am_connection_tree *)&connections->away);
-    uint64_t next = connection != NULL ? connection->due : AM_CONNECTION_NEVER;
+    const struct am_conn_slot *slot = am_conn_slots_lru(&conns->slots);
+    struct am_conn *conn = RB_MIN(am_conn_tree, (struct am_conn_tree *)&conns->closed);
+    uint64_t next = conn != NULL ? conn->due : AM_CONN_NEVER;
 
-    if (slot != NULL && slot->used + connections->idle_ns < next)
-        next = slot->used + connections->idle_ns;
+    if (slot != NULL && slot->used + conns->idle_ns < next)
+        next = slot->used + conns->idle_ns;
     return next;
 }

@@ -1,107 +1,141 @@
 /*
- * The importer's connections to exporters, each as a state machine.
+ * Connections: their limits, and the state of an importer's connections.
  *
- * A connection is there while it is used.  The importer takes its leave when it has not
- * used the connection for a while, when it needs the slot for another exporter, or when the
- * exporter asks for it.  The exporter then keeps what it granted, for its lease.  The
- * importer comes back when there is work, and now and then without work, so that its lease
- * does not end.
+ * Plain data and decisions: the owner connects, sends and moves bytes, and reports the
+ * results.  So tests and the simulator run the same code.
  *
- *     AWAY -> WAITING -> COMING -> HERE -> GOING -> AWAY
+ * Slots.  Each connection of a role (importer, exporter, handshake) has a slot in a list
+ * with a limit.  The list is in the order of the last use.  If there are too many, the least
+ * recently used connection is drained: it begins no new work, and is closed when its work
+ * is done.
  *
- * Plain data and decisions: the owner connects, sends and moves bytes, and tells what
- * became of it.  So tests and the simulator run the same code.
+ * Importer connections.  The importer closes a connection that it has not used for a while,
+ * if it needs the slot for another exporter, or if the exporter asks for it.  The exporter
+ * keeps the grants for its lease.  The importer connects again when it has work, and within
+ * the lease without work.
+ *
+ *     CLOSED -> WAITING -> OPENING -> OPEN -> CLOSING -> CLOSED
  */
 #ifndef AM_FABRIC_CONNECTION_H
 #define AM_FABRIC_CONNECTION_H
 
 #include <bsd/sys/tree.h>
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "fabric/conn_slots.h"
+/* ---- slots ---- */
 
-enum am_connection_state {
-    AM_CONNECTION_CLOSED,  /* no connection */
-    AM_CONNECTION_WAITING, /* for a slot */
-    AM_CONNECTION_OPENING, /* connects, until the exporter has said that it knows it */
-    AM_CONNECTION_OPEN,
-    AM_CONNECTION_CLOSING, /* has taken its leave; until the exporter closes the connection */
-    AM_CONNECTION_FAILED, /* it failed */
+struct am_conn_slot {
+    TAILQ_ENTRY(am_conn_slot) next; /* while it is used and not draining */
+    struct am_conn_slots *list;     /* NULL: it is not used */
+    uint64_t used;                  /* time of the last use */
+    bool is_draining;
 };
 
-struct am_connection {
-    struct am_conn_slot slot;        /* COMING, HERE, GOING */
-    TAILQ_ENTRY(am_connection) next; /* WAITING, or HERE and leaving */
-    RB_ENTRY(am_connection) node;    /* AWAY */
-    enum am_connection_state state;
-    bool is_wanted;    /* there is work that waits until it is here */
-    bool is_retried;   /* it could not come yet */
-    uint32_t n_busy;   /* pieces of work that are under way */
-    uint64_t since;    /* when it began to want to come */
-    uint64_t lease_ns; /* how long the exporter keeps the grants */
-    uint64_t due;      /* AWAY: when it comes without work; AM_CONNECTION_NEVER */
-    uint64_t number;   /* of this connection, for the order */
+struct am_conn_slots {
+    TAILQ_HEAD(am_conn_slots_order, am_conn_slot) order; /* least recently used first */
+    size_t limit;
+    size_t n; /* used */
+    size_t n_draining;
 };
 
-#define AM_CONNECTION_NEVER UINT64_MAX
+void am_conn_slots_init(struct am_conn_slots *slots, size_t limit);
+/* The least recently used one; NULL: all are draining, or none is used. */
+struct am_conn_slot *am_conn_slots_lru(const struct am_conn_slots *slots);
 
-struct am_connections {
-    struct am_conn_slots slots;
-    TAILQ_HEAD(am_connection_queue, am_connection) waiting;
-    size_t n_waiting;
-    struct am_connection_queue leaving; /* HERE; each goes when its work is done */
-    RB_HEAD(am_connection_tree, am_connection) away; /* by their due time */
-    uint64_t idle_ns; /* without use, after which one goes */
-    uint64_t dice;    /* spreads the times of coming back */
-    uint64_t n_ever;
-    /* Connect; the failure is told later. */
-    void (*come)(struct am_connection *connection);
-    /* Say that the importer goes. */
-    void (*go)(struct am_connection *connection);
-};
-
-void am_connections_init(struct am_connections *connections, size_t limit,
-                         uint64_t idle_ns, uint64_t seed);
-/* A new one is away, and has nothing to come back for. */
-void am_connections_add(struct am_connections *connections,
-                        struct am_connection *connection);
-
-/* There is work, which the owner keeps until the connection is here. */
-void am_connection_request(struct am_connections *connections,
-                           struct am_connection *connection, uint64_t now);
-/* Whether work can begin now. */
-bool am_connection_is_open(const struct am_connection *connection);
-/* A piece of work begins or ends. */
-void am_connection_work_begin(struct am_connections *connections,
-                              struct am_connection *connection, uint64_t now);
-void am_connection_work_end(struct am_connections *connections,
-                            struct am_connection *connection, uint64_t now);
-
-/* The exporter knows it.  The owner begins the work that waited before the next step. */
-void am_connection_opened(struct am_connections *connections,
-                          struct am_connection *connection, uint64_t lease_ns,
+void am_conn_slot_acquire(struct am_conn_slot *slot, struct am_conn_slots *slots,
                           uint64_t now);
-/* The exporter needs the connection. */
-void am_connection_drain(struct am_connections *connections,
-                         struct am_connection *connection);
-/* The connection is closed.  True: as it was to be, and the connection is away. */
-bool am_connection_closed(struct am_connections *connections,
-                          struct am_connection *connection, uint64_t now);
-/* The exporter could not be reached; it is tried again. */
-void am_connection_retry(struct am_connections *connections,
-                         struct am_connection *connection, uint64_t at);
-/* It is given up, whatever its state is. */
-void am_connection_fail(struct am_connections *connections,
-                        struct am_connection *connection);
-/* Whether it wants to be here for so long. */
-bool am_connection_is_late(const struct am_connection *connection, uint64_t now,
-                           uint64_t limit_ns);
+/* These do nothing if the slot is not used. */
+void am_conn_slot_release(struct am_conn_slot *slot);
+void am_conn_slot_touch(struct am_conn_slot *slot, uint64_t now);
+void am_conn_slot_drain(struct am_conn_slot *slot);
 
-/* Does what is due: to be called outside of come() and go(), after each change. */
-void am_connections_step(struct am_connections *connections, uint64_t now);
-/* When it is to be called again, if nothing changes. */
-uint64_t am_connections_next(const struct am_connections *connections);
+/* The admission limits of an exporter. */
+#define AM_HANDSHAKES_MAX 64 /* connections that have not proved the key */
+#define AM_DRAINING_MAX 64   /* importers above the limit, until others are drained */
+#define AM_HANDSHAKE_MIN_NS UINT64_C(250000000) /* before a handshake may be evicted */
+
+enum am_admission {
+    AM_ADMISSION_OPEN,
+    AM_ADMISSION_EVICT,  /* accept, and drop the oldest handshake */
+    AM_ADMISSION_PAUSED, /* connections wait in the kernel's queue */
+};
+
+enum am_admission am_conn_admission(const struct am_conn_slots *handshakes,
+                                    const struct am_conn_slots *importers, uint64_t now);
+
+/* ---- importer connections ---- */
+
+enum am_conn_state {
+    AM_CONN_CLOSED,
+    AM_CONN_WAITING, /* for a slot */
+    AM_CONN_OPENING, /* until the exporter has accepted the importer */
+    AM_CONN_OPEN,
+    AM_CONN_CLOSING, /* until the exporter has closed the connection */
+    AM_CONN_FAILED,
+};
+
+struct am_conn {
+    struct am_conns *set;
+    struct am_conn_slot slot;  /* OPENING, OPEN, CLOSING */
+    TAILQ_ENTRY(am_conn) next; /* WAITING, or OPEN and draining */
+    RB_ENTRY(am_conn) node;    /* CLOSED */
+    enum am_conn_state state;
+    bool is_requested; /* work waits until it is open */
+    bool is_retried;   /* it could not be opened yet */
+    uint32_t n_busy;   /* pieces of work in progress */
+    uint64_t since;    /* time of the request to open it */
+    uint64_t lease_ns; /* how long the exporter keeps the grants */
+    uint64_t due;      /* CLOSED: when it is opened without work; AM_CONN_NEVER */
+    uint64_t number;   /* orders connections with the same due time */
+};
+
+#define AM_CONN_NEVER UINT64_MAX
+
+struct am_conns {
+    struct am_conn_slots slots;
+    TAILQ_HEAD(am_conn_queue, am_conn) waiting;
+    size_t n_waiting;
+    struct am_conn_queue draining; /* OPEN; each is closed when its work is done */
+    RB_HEAD(am_conn_tree, am_conn) closed; /* by their due time */
+    uint64_t idle_ns;                      /* without use, before one is closed */
+    uint64_t random;                       /* spreads the times of reconnecting */
+    uint64_t n_ever;
+    /* Connect; the owner reports a failure later. */
+    void (*open)(struct am_conn *conn);
+    /* Tell the exporter that the importer closes the connection. */
+    void (*close)(struct am_conn *conn);
+};
+
+void am_conns_init(struct am_conns *conns, size_t limit, uint64_t idle_ns, uint64_t seed);
+/* A new connection is CLOSED, and never due. */
+void am_conns_add(struct am_conns *conns, struct am_conn *conn);
+
+/* There is work, which the owner queues until the connection is open. */
+void am_conn_request(struct am_conn *conn, uint64_t now);
+/* Whether work can begin now. */
+bool am_conn_is_open(const struct am_conn *conn);
+void am_conn_work_begin(struct am_conn *conn, uint64_t now);
+void am_conn_work_end(struct am_conn *conn, uint64_t now);
+
+/* The exporter has accepted.  The owner begins the queued work before the next step. */
+void am_conn_opened(struct am_conn *conn, uint64_t lease_ns, uint64_t now);
+/* It begins no new work, and is closed when its work is done. */
+void am_conn_drain(struct am_conn *conn);
+/* The socket was closed.  True: as agreed, and the state is CLOSED. */
+bool am_conn_closed(struct am_conn *conn, uint64_t now);
+/* The exporter could not be reached: opens it again at that time. */
+void am_conn_retry(struct am_conn *conn, uint64_t at);
+/* In any state. */
+void am_conn_fail(struct am_conn *conn);
+/* Whether it was not opened within limit_ns of the request. */
+bool am_conn_is_late(const struct am_conn *conn, uint64_t now, uint64_t limit_ns);
+
+/* Does what is due; called after each change, and not from open() and close(). */
+void am_conns_step(struct am_conns *conns, uint64_t now);
+/* When am_conns_step() is due, if nothing changes. */
+uint64_t am_conns_next(const struct am_conns *conns);
 
 #endif

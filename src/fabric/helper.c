@@ -398,7 +398,7 @@ static void message_take(const struct am_port_message *message, int fd)
         break;
     case AM_PORT_PUT:
     case AM_PORT_GET:
-        if (message->move.size <= AM_PORT_SHORT && message->move.has_more == 0)
+        if (message->move.size <= AM_PORT_SHORT)
             am_helper.awake_until = am_clock() + AM_PORT_AWAKE;
         am_peer_move(message);
         break;

@@ -20,7 +20,6 @@
 #include <stdint.h>
 #include <sys/queue.h>
 
-#include "fabric/conn_slots.h"
 #include "fabric/connection.h"
 #include "fabric/link.h"
 #include "fabric/net.h"
@@ -38,17 +37,14 @@ struct am_watch {
 
 /* Memory of another process, or the request for it. */
 struct am_peer_import {
-    LIST_ENTRY(am_peer_import) next;    /* of its peer */
-    LIST_ENTRY(am_peer_import) unacked; /* is_unacked */
+    LIST_ENTRY(am_peer_import) next; /* of its peer */
     struct am_peer *peer;
     uint64_t number; /* for the program */
     uint32_t request;
     bool is_sent; /* the request, to the exporter */
     bool is_granted;
-    bool is_replied;   /* the program has the memory */
-    bool is_released;  /* by the program; freed with the last move */
-    bool is_unacked;   /* puts have completed without an ACK; counts as a move */
-    uint64_t last_put; /* the number of their last message */
+    bool is_replied;  /* the program has the memory */
+    bool is_released; /* by the program; freed with the last move */
     uint32_t n_moves;
     struct am_port_ticket ticket;
     uint64_t grant; /* the exporter's number of the memory */
@@ -77,7 +73,6 @@ struct am_peer {
     enum am_peer_action action;
     bool is_ending;     /* in am_helper.ending */
     bool is_server;     /* the peer imports from this process */
-    bool is_unproved;   /* its slot is one of am_helper.handshakes */
     bool is_connecting; /* connect() is in progress */
     bool is_up;         /* the handshake of this connection is complete */
     bool is_blocked;    /* waits until the socket is writable */
@@ -94,7 +89,7 @@ struct am_peer {
     uint64_t n_seen;              /* the last reported n_used of the importer */
 
     RB_ENTRY(am_peer) node; /* !is_server, as all below; removed when the peer fails */
-    struct am_connection connection;
+    struct am_conn conn;
     struct am_port_place place;
     unsigned n_refusals; /* connections in a row that ended without a welcome */
     uint8_t *worker;     /* the address of the exporter's UCX worker */
@@ -113,12 +108,8 @@ struct am_peer {
     uint32_t n_imports;                   /* in both lists */
     uint32_t n_grants;
     TAILQ_HEAD(, am_peer_move) queued; /* until the connection is open */
-    LIST_HEAD(, am_peer_import) unacked;
-    bool is_asking; /* for an ACK of these: ask_move is in progress */
-    struct am_ucx_move ask_move;
-    struct am_message ask_head;
-    uint32_t n_moves;    /* that UCX has */
-    uint64_t moved_last; /* time of the last progress */
+    uint32_t n_moves;                  /* that UCX has */
+    uint64_t moved_last;               /* time of the last progress */
 };
 
 RB_HEAD(am_peer_tree, am_peer);
@@ -148,8 +139,8 @@ struct am_helper {
     struct am_registry registry;
     TAILQ_HEAD(, am_peer) peers;
     TAILQ_HEAD(, am_peer) ending;
-    struct am_peer_tree exporters;     /* by their place */
-    struct am_connections connections; /* to exporters */
+    struct am_peer_tree exporters; /* by their place */
+    struct am_conns conns;         /* to exporters */
     struct am_conn_slots importers;
     struct am_conn_slots handshakes; /* peers that have not proved the key yet */
     size_t n_connections;            /* the limit for exporters, and for importers */
@@ -194,19 +185,14 @@ void am_peer_import_unref(struct am_peer_import *import);
 
 /* peer_move.c */
 void am_peer_move(const struct am_port_message *message);
-/* Requests an ACK of puts that have none, for example if the rest of their copy failed. */
-void am_peer_ask(struct am_peer *peer);
-/* The messages up to this number have arrived, or will not arrive. */
-void am_peer_puts_over(struct am_peer *peer, uint64_t number);
 /* A message of an importer; see am_ucx.receive. */
 void am_peer_receive(void *arg, const void *head, size_t head_size, const void *bytes,
                      size_t size, ucp_ep_h from);
 /* Work over UCX begins or ends; the connection is not closed in between. */
 void am_peer_work_begin(struct am_peer *peer);
 void am_peer_work_end(struct am_peer *peer);
-/* Moves that waited until the peer is connected. */
-void am_peer_queued_begin(struct am_peer *peer);
-void am_peer_queued_refuse(struct am_peer *peer);
+/* Begins the moves that waited until the peer is connected, or refuses them. */
+void am_peer_queued_end(struct am_peer *peer, bool has_failed);
 
 /* peer_link.c */
 void am_peer_start(void);

@@ -52,7 +52,7 @@ static void import_send(struct am_peer_import *import)
     struct am_frame frame = {.kind = AM_FRAME_IMPORT};
 
     import->is_sent = true;
-    am_connection_work_begin(&am_helper.connections, &peer->connection, am_clock());
+    am_conn_work_begin(&peer->conn, am_clock());
     frame.import.id = import->number;
     frame.import.ticket = import->ticket;
     source_report(peer, frame.import.source);
@@ -62,11 +62,10 @@ static void import_send(struct am_peer_import *import)
 /* The connection is not closed before all releases are sent. */
 void am_peer_releases_send(struct am_peer *peer)
 {
-    struct am_connections *connections = &am_helper.connections;
     struct am_peer_import *import;
     uint64_t now = am_clock();
 
-    while (peer->connection.state == AM_CONNECTION_OPEN && peer->action == AM_PEER_KEEP &&
+    while (peer->conn.state == AM_CONN_OPEN && peer->action == AM_PEER_KEEP &&
            !peer->is_blocked && (import = LIST_FIRST(&peer->released)) != NULL) {
         struct am_frame frame = {.kind = AM_FRAME_RELEASE};
 
@@ -76,12 +75,12 @@ void am_peer_releases_send(struct am_peer *peer)
     }
     if (LIST_EMPTY(&peer->released)) {
         if (peer->is_releasing)
-            am_connection_work_end(connections, &peer->connection, now);
+            am_conn_work_end(&peer->conn, now);
         peer->is_releasing = false;
-    } else if (peer->connection.state != AM_CONNECTION_OPEN) {
-        am_connection_request(connections, &peer->connection, now);
+    } else if (peer->conn.state != AM_CONN_OPEN) {
+        am_conn_request(&peer->conn, now);
     } else if (!peer->is_releasing) {
-        am_connection_work_begin(connections, &peer->connection, now);
+        am_conn_work_begin(&peer->conn, now);
         peer->is_releasing = true;
     }
 }
@@ -139,7 +138,6 @@ void am_peer_data_close(struct am_peer *peer)
     if (!peer->has_endpoint)
         return;
     am_ucx_disconnect(&am_helper.ucx, &peer->endpoint);
-    am_peer_puts_over(peer, peer->endpoint.session.n_sent);
     if (peer->ucx_port != 0) /* UCX keeps the connection of an endpoint that was closed */
         am_net_shut(&address);
     peer->has_endpoint = false;
@@ -163,7 +161,7 @@ static void importer_frame(struct am_peer *peer, const struct am_frame *frame)
 {
     struct am_frame reply = {0};
 
-    am_conn_slots_touch(&am_helper.importers, &peer->slot, am_clock());
+    am_conn_slot_touch(&peer->slot, am_clock());
     switch (frame->kind) {
     case AM_FRAME_IMPORT:
         source_admit(peer, frame->import.source);
@@ -200,14 +198,13 @@ static void exporter_opened(struct am_peer *peer)
 {
     struct am_peer_import *import;
 
-    am_connection_opened(&am_helper.connections, &peer->connection,
-                         peer->lease_ms * AM_MILLISECOND, am_clock());
+    am_conn_opened(&peer->conn, peer->lease_ms * AM_MILLISECOND, am_clock());
     am_peer_releases_send(peer);
     LIST_FOREACH (import, &peer->imports, next) {
         if (!import->is_sent)
             import_send(import);
     }
-    am_peer_queued_begin(peer);
+    am_peer_queued_end(peer, false);
 }
 
 void am_peer_up(struct am_peer *peer)
@@ -240,7 +237,7 @@ static void worker_take(struct am_peer *peer, const struct am_frame *frame)
 
 static void reconnect_take(struct am_peer *peer, const struct am_frame *frame)
 {
-    if (peer->connection.state != AM_CONNECTION_OPENING || peer->worker == NULL) {
+    if (peer->conn.state != AM_CONN_OPENING || peer->worker == NULL) {
         am_peer_fail(peer, "it answered what was not asked");
     } else if (frame->reconnect.is_known != 0) {
         exporter_opened(peer);
@@ -320,7 +317,7 @@ static void grant_take(struct am_peer *peer, const struct am_frame *frame)
         am_peer_fail(peer, "it answered what was not asked");
         return;
     }
-    am_connection_work_end(&am_helper.connections, &peer->connection, am_clock());
+    am_conn_work_end(&peer->conn, am_clock());
     if (frame->grant.status != ACL_SUCCESS) {
         import_refuse(
             import, frame->grant.status,
@@ -355,7 +352,7 @@ static void exporter_frame(struct am_peer *peer, const struct am_frame *frame)
         reconnect_take(peer, frame);
         return;
     case AM_FRAME_CLOSE:
-        am_connection_drain(&am_helper.connections, &peer->connection);
+        am_conn_drain(&peer->conn);
         return;
     case AM_FRAME_ECHO:
         return;
@@ -407,10 +404,10 @@ static void import_begin(struct am_peer_import *import, struct am_peer *peer)
     import->peer = peer;
     LIST_INSERT_HEAD(&peer->imports, import, next);
     peer->n_imports++;
-    if (am_connection_is_open(&peer->connection))
+    if (am_conn_is_open(&peer->conn))
         import_send(import);
     else
-        am_connection_request(&am_helper.connections, &peer->connection, am_clock());
+        am_conn_request(&peer->conn, am_clock());
 }
 
 void am_peer_import(const struct am_port_message *message)
@@ -462,7 +459,7 @@ void am_peer_refuse_all(struct am_peer *peer)
 {
     struct am_peer_import *import, *next;
 
-    am_peer_queued_refuse(peer);
+    am_peer_queued_end(peer, true);
     while ((import = LIST_FIRST(&peer->released)) != NULL)
         import_free(import);
     for (import = LIST_FIRST(&peer->imports); import != NULL; import = next) {

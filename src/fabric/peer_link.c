@@ -1,4 +1,4 @@
-/* See helper.h: connections to other fabric processes. */
+/* See helper.h: control connections to other fabric processes. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <sodium.h>
@@ -16,7 +16,7 @@
 #define IDLE_NS (60 * AM_SECOND)
 #define LEASE 30 /* times the timeout */
 #define RETRY_NS (500 * AM_MILLISECOND)
-#define REFUSALS 4 /* in a row, that are taken for an answer */
+#define REFUSALS_MAX 4 /* connections in a row without a welcome */
 
 static int peer_compare(const struct am_peer *a, const struct am_peer *b)
 {
@@ -45,73 +45,70 @@ void am_peer_settle(struct am_peer *peer)
     TAILQ_INSERT_TAIL(&am_helper.ending, peer, ending);
 }
 
+static void action_set(struct am_peer *peer, enum am_peer_action action)
+{
+    peer->action = action;
+    am_peer_settle(peer);
+}
+
 void am_peer_fail(struct am_peer *peer, const char *why)
 {
     if (peer->action == AM_PEER_FAIL || peer->is_dead)
         return;
-    /* An importer that has taken its leave has nothing to fail in. */
+    /* An importer that has closed its connection cannot fail. */
     if (peer->action == AM_PEER_DISCONNECT && peer->is_server)
         return;
-    peer->action = AM_PEER_FAIL;
     snprintf(peer->why, sizeof peer->why, "%s", why);
     if (!peer->is_server)
         RB_REMOVE(am_peer_tree, &am_helper.exporters, peer);
-    am_peer_settle(peer);
-}
-
-static void link_fail(struct am_peer *peer)
-{
-    struct am_link *link = &peer->link;
-    char text[192];
-
-    if (link->end == AM_LINK_VERSION)
-        snprintf(text, sizeof text,
-                 "it speaks version %u of the fabric's protocol, and this process %u; "
-                 "install the same version of aclmem on both",
-                 link->peer_version, AM_FRAME_VERSION);
-    else
-        snprintf(text, sizeof text, "%s", am_link_reason(link));
-    am_peer_fail(peer, text);
+    action_set(peer, AM_PEER_FAIL);
 }
 
 /*
  * The exporter closed the connection instead of a welcome.  It may have another key.  Or it
- * had too many connections without a proof at that moment, as when a thousand importers
- * come at once on a busy machine: then another try helps.
+ * had too many handshakes, for example if a thousand importers connect at the same time:
+ * then another try helps.
  */
 static bool may_be_crowded(struct am_peer *peer)
 {
     return !peer->is_server && peer->action == AM_PEER_KEEP &&
-           peer->link.end == AM_LINK_REFUSED && ++peer->n_refusals < REFUSALS &&
-           !am_connection_is_late(&peer->connection, am_clock(), am_helper.timeout_ns);
+           peer->link.end == AM_LINK_REFUSED && ++peer->n_refusals < REFUSALS_MAX &&
+           !am_conn_is_late(&peer->conn, am_clock(), am_helper.timeout_ns);
 }
 
 /* The link is dead. */
 static void link_ended(struct am_peer *peer)
 {
-    bool is_agreed = peer->link.end == AM_LINK_CLOSED && !peer->is_server &&
-                     peer->connection.state == AM_CONNECTION_CLOSING;
+    struct am_link *link = &peer->link;
+    char text[192];
 
-    if (!is_agreed && may_be_crowded(peer)) {
-        peer->action = AM_PEER_RETRY;
-        am_peer_settle(peer);
-    } else if (!is_agreed) {
-        link_fail(peer);
-    } else if (peer->action == AM_PEER_KEEP) {
-        peer->action = AM_PEER_DISCONNECT;
-        am_peer_settle(peer);
+    if (link->end == AM_LINK_CLOSED && !peer->is_server &&
+        peer->conn.state == AM_CONN_CLOSING) {
+        if (peer->action == AM_PEER_KEEP)
+            action_set(peer, AM_PEER_DISCONNECT);
+        return;
     }
+    if (may_be_crowded(peer)) {
+        action_set(peer, AM_PEER_RETRY);
+        return;
+    }
+    snprintf(text, sizeof text, "%s", am_link_reason(link));
+    if (link->end == AM_LINK_VERSION)
+        snprintf(text, sizeof text,
+                 "it speaks version %u of the fabric's protocol, and this process %u; "
+                 "install the same version of aclmem on both",
+                 link->peer_version, AM_FRAME_VERSION);
+    am_peer_fail(peer, text);
 }
 
 static void unreachable(struct am_peer *peer, int error)
 {
     char text[192];
 
-    /* A network that comes back in time is no failure for memory that was imported. */
+    /* Memory that was imported survives a short failure of the network. */
     if (peer->n_grants > 0 && error != ECONNREFUSED &&
-        !am_connection_is_late(&peer->connection, am_clock(), am_helper.timeout_ns)) {
-        peer->action = AM_PEER_RETRY;
-        am_peer_settle(peer);
+        !am_conn_is_late(&peer->conn, am_clock(), am_helper.timeout_ns)) {
+        action_set(peer, AM_PEER_RETRY);
         return;
     }
     snprintf(text, sizeof text, "it cannot be reached: %s%s", strerror(error),
@@ -121,8 +118,7 @@ static void unreachable(struct am_peer *peer, int error)
 
 static enum am_admission admission(void)
 {
-    return am_conn_slots_admission(&am_helper.handshakes, &am_helper.importers,
-                                   am_clock());
+    return am_conn_admission(&am_helper.handshakes, &am_helper.importers, am_clock());
 }
 
 static void listener_pause(void)
@@ -140,9 +136,8 @@ void am_peer_listen(void)
     am_helper.is_listening = true;
 }
 
-static void connection_close(struct am_peer *peer)
+static void socket_close(struct am_peer *peer)
 {
-
     if (peer->watch.fd < 0)
         return;
     if (peer->is_admitted)
@@ -150,11 +145,7 @@ static void connection_close(struct am_peer *peer)
     if (peer->has_source)
         am_filter_remove(&am_helper.export_filter, peer->source);
     peer->is_admitted = peer->has_source = false;
-    if (peer->is_unproved)
-        am_conn_slots_release(&am_helper.handshakes, &peer->slot);
-    else
-        am_conn_slots_release(&am_helper.importers, &peer->slot);
-    peer->is_unproved = false;
+    am_conn_slot_release(&peer->slot);
     close(peer->watch.fd);
     peer->watch.fd = -1;
     am_link_close(&peer->link);
@@ -167,8 +158,7 @@ static void connection_close(struct am_peer *peer)
 
 static void peer_end(struct am_peer *peer)
 {
-
-    connection_close(peer);
+    socket_close(peer);
     peer->is_dead = true;
     if (peer->is_server) {
         if (peer->importer != NULL)
@@ -176,12 +166,12 @@ static void peer_end(struct am_peer *peer)
         peer->importer = NULL;
         return;
     }
-    am_connection_fail(&am_helper.connections, &peer->connection);
-    am_peer_data_close(peer); /* its moves end by this */
+    am_conn_fail(&peer->conn);
+    am_peer_data_close(peer); /* moves in progress fail */
     am_peer_refuse_all(peer);
 }
 
-/* The connection is closed, and memory that was imported over it stays. */
+/* The connection is closed; imported memory stays. */
 static void peer_disconnect(struct am_peer *peer)
 {
     uint64_t now = am_clock();
@@ -193,8 +183,8 @@ static void peer_disconnect(struct am_peer *peer)
         peer_end(peer);
         return;
     }
-    connection_close(peer);
-    am_connection_closed(&am_helper.connections, &peer->connection, now);
+    socket_close(peer);
+    am_conn_closed(&peer->conn, now);
     if (peer->n_imports > 0)
         return;
     am_peer_fail(peer, "it is not used");
@@ -203,17 +193,16 @@ static void peer_disconnect(struct am_peer *peer)
 
 static void peer_retry(struct am_peer *peer)
 {
-    /* Importers that were turned away together do not come back together. */
+    /* Importers that were refused at the same time do not retry at the same time. */
     uint64_t wait = RETRY_NS / 2 + randombytes_uniform((uint32_t)RETRY_NS);
 
     peer->action = AM_PEER_KEEP;
-    connection_close(peer);
-    am_connection_retry(&am_helper.connections, &peer->connection, am_clock() + wait);
+    socket_close(peer);
+    am_conn_retry(&peer->conn, am_clock() + wait);
 }
 
-static void peer_settle(struct am_peer *peer)
+static void action_run(struct am_peer *peer)
 {
-
     if (peer->action == AM_PEER_DISCONNECT && !peer->is_dead)
         peer_disconnect(peer);
     else if (peer->action == AM_PEER_RETRY && !peer->is_dead)
@@ -236,10 +225,10 @@ void am_peer_sweep(void)
         while ((peer = TAILQ_FIRST(&am_helper.ending)) != NULL) {
             TAILQ_REMOVE(&am_helper.ending, peer, ending);
             peer->is_ending = false;
-            peer_settle(peer);
+            action_run(peer);
         }
         if (am_helper.is_up)
-            am_connections_step(&am_helper.connections, am_clock());
+            am_conns_step(&am_helper.conns, am_clock());
     } while (!TAILQ_EMPTY(&am_helper.ending));
 }
 
@@ -277,7 +266,12 @@ void am_peer_send(struct am_peer *peer, struct am_frame *frame)
     peer_write(peer);
 }
 
-/* The least used importers are asked to close their connections. */
+static struct am_peer *peer_of_slot(struct am_conn_slot *slot)
+{
+    return (struct am_peer *)((char *)slot - offsetof(struct am_peer, slot));
+}
+
+/* Asks the least recently used importers to close their connections. */
 static void importers_limit(void)
 {
     struct am_conn_slots *importers = &am_helper.importers;
@@ -286,21 +280,19 @@ static void importers_limit(void)
 
     while (importers->n - importers->n_draining > importers->limit &&
            (slot = am_conn_slots_lru(importers)) != NULL) {
-        am_conn_slots_drain(importers, slot);
-        am_peer_send((struct am_peer *)((char *)slot - offsetof(struct am_peer, slot)),
-                     &frame);
+        am_conn_slot_drain(slot);
+        am_peer_send(peer_of_slot(slot), &frame);
     }
 }
 
-/* The handshake with an importer is over. */
+/* The handshake with an importer is complete. */
 static void importer_up(struct am_peer *peer)
 {
     struct am_ucx *ucx = &am_helper.ucx;
     struct am_frame frame = {.kind = AM_FRAME_WORKER};
 
-    am_conn_slots_release(&am_helper.handshakes, &peer->slot);
-    am_conn_slots_acquire(&am_helper.importers, &peer->slot, am_clock());
-    peer->is_unproved = false;
+    am_conn_slot_release(&peer->slot);
+    am_conn_slot_acquire(&peer->slot, &am_helper.importers, am_clock());
     am_peer_listen();
     peer->importer =
         am_registry_connect(&am_helper.registry, &peer->who, &peer->link.session);
@@ -319,7 +311,7 @@ static void importer_up(struct am_peer *peer)
     importers_limit();
 }
 
-/* The handshake is over.  Frames may have come with its last message. */
+/* The handshake is complete.  Frames may have arrived with its last message. */
 static void peer_up(struct am_peer *peer)
 {
     if (peer->is_up)
@@ -420,14 +412,13 @@ static struct am_peer *peer_make(bool is_server, const struct sockaddr_in *addre
              ntohs(address->sin_port));
     LIST_INIT(&peer->imports);
     LIST_INIT(&peer->released);
-    LIST_INIT(&peer->unacked);
     TAILQ_INIT(&peer->queued);
     TAILQ_INSERT_TAIL(&am_helper.peers, peer, next);
     return peer;
 }
 
-/* The peer has a socket: its handshake begins. */
-static void connection_begin(struct am_peer *peer, int fd)
+/* The peer has a socket: the handshake begins. */
+static void handshake_begin(struct am_peer *peer, int fd)
 {
     struct am_link_spec spec = {
         .keys = &am_helper.keys,
@@ -454,23 +445,9 @@ static void handshake_evict(void)
 
     if (slot == NULL)
         return;
-    am_conn_slots_drain(&am_helper.handshakes, slot);
-    am_peer_fail((struct am_peer *)((char *)slot - offsetof(struct am_peer, slot)),
+    am_conn_slot_drain(slot);
+    am_peer_fail(peer_of_slot(slot),
                  "too many connections are waiting for their handshake");
-}
-
-static void importer_begin(int fd, const struct sockaddr_in *address)
-{
-    struct am_peer *peer = peer_make(true, address);
-
-    if (peer == NULL) {
-        close(fd);
-        return;
-    }
-    peer->is_unproved = true;
-    am_conn_slots_acquire(&am_helper.handshakes, &peer->slot, am_clock());
-    connection_begin(peer, fd);
-    peer_write(peer);
 }
 
 void am_peer_accept(void)
@@ -479,6 +456,7 @@ void am_peer_accept(void)
         struct sockaddr_in address = {0};
         socklen_t size = sizeof address;
         enum am_admission verdict = admission();
+        struct am_peer *peer;
         int fd;
 
         if (verdict == AM_ADMISSION_PAUSED) {
@@ -494,33 +472,46 @@ void am_peer_accept(void)
             return;
         if (verdict == AM_ADMISSION_EVICT)
             handshake_evict();
-        importer_begin(fd, &address);
+        peer = peer_make(true, &address);
+        if (peer == NULL) {
+            close(fd);
+            continue;
+        }
+        am_conn_slot_acquire(&peer->slot, &am_helper.handshakes, am_clock());
+        handshake_begin(peer, fd);
+        peer_write(peer);
     }
 }
 
-static void connection_open(struct am_connection *connection)
+static struct sockaddr_in place_address(const struct am_port_place *place)
 {
-    struct am_peer *peer =
-        (struct am_peer *)((char *)connection - offsetof(struct am_peer, connection));
-    struct sockaddr_in address = {
-        .sin_family = AF_INET,
-        .sin_port = htons(peer->place.port),
-    };
-    int fd;
+    struct sockaddr_in address = {.sin_family = AF_INET, .sin_port = htons(place->port)};
 
-    memcpy(&address.sin_addr, peer->place.address, sizeof address.sin_addr);
-    fd = am_net_connect(&am_helper.place.address, &address);
+    memcpy(&address.sin_addr, place->address, sizeof address.sin_addr);
+    return address;
+}
+
+static struct am_peer *peer_of_conn(struct am_conn *conn)
+{
+    return (struct am_peer *)((char *)conn - offsetof(struct am_peer, conn));
+}
+
+static void conn_open(struct am_conn *conn)
+{
+    struct am_peer *peer = peer_of_conn(conn);
+    struct sockaddr_in address = place_address(&peer->place);
+    int fd = am_net_connect(&am_helper.place.address, &address);
+
     if (fd < 0)
         unreachable(peer, -fd);
     else
-        connection_begin(peer, fd);
+        handshake_begin(peer, fd);
 }
 
 /* The exporter closes the connection when it has read this. */
-static void connection_leave(struct am_connection *connection)
+static void conn_close(struct am_conn *conn)
 {
-    struct am_peer *peer =
-        (struct am_peer *)((char *)connection - offsetof(struct am_peer, connection));
+    struct am_peer *peer = peer_of_conn(conn);
     struct am_frame frame = {.kind = AM_FRAME_CLOSE};
 
     am_peer_data_close(peer);
@@ -531,17 +522,16 @@ struct am_peer *am_peer_at(const struct am_port_place *place)
 {
     struct am_peer key = {.place = *place};
     struct am_peer *peer = RB_FIND(am_peer_tree, &am_helper.exporters, &key);
-    struct sockaddr_in address = {.sin_port = htons(place->port)};
+    struct sockaddr_in address = place_address(place);
 
     if (peer != NULL)
         return peer;
-    memcpy(&address.sin_addr, place->address, sizeof address.sin_addr);
     peer = peer_make(false, &address);
     if (peer == NULL)
         return NULL;
     peer->place = *place;
     RB_INSERT(am_peer_tree, &am_helper.exporters, peer);
-    am_connections_add(&am_helper.connections, &peer->connection);
+    am_conns_add(&am_helper.conns, &peer->conn);
     return peer;
 }
 
@@ -552,45 +542,38 @@ void am_peer_start(void)
     randombytes_buf(&seed, sizeof seed);
     am_conn_slots_init(&am_helper.handshakes, AM_HANDSHAKES_MAX);
     am_conn_slots_init(&am_helper.importers, am_helper.n_connections);
-    am_connections_init(&am_helper.connections, am_helper.n_connections, IDLE_NS, seed);
-    am_helper.connections.come = connection_open;
-    am_helper.connections.go = connection_leave;
+    am_conns_init(&am_helper.conns, am_helper.n_connections, IDLE_NS, seed);
+    am_helper.conns.open = conn_open;
+    am_helper.conns.close = conn_close;
     am_helper.registry.lease_ns = LEASE * am_helper.timeout_ns;
 }
 
 /* ---- time ---- */
 
-static const char *late_reason(const struct am_peer *peer)
-{
-    switch (peer->connection.state) {
-    case AM_CONNECTION_WAITING:
-        return "no connection was free for it for ACLMEM_FABRIC_TIMEOUT "
-               "(ACLMEM_FABRIC_CONNECTIONS)";
-    case AM_CONNECTION_OPENING:
-        return "it did not answer in time";
-    default:
-        return "it could not be reached for ACLMEM_FABRIC_TIMEOUT";
-    }
-}
-
 static void peer_tick(struct am_peer *peer, uint64_t now)
 {
+    uint64_t timeout = am_helper.timeout_ns;
+    bool has_socket = peer->watch.fd >= 0;
 
-    if (peer->watch.fd >= 0)
+    if (has_socket)
         am_link_tick(&peer->link, now);
-    if (peer->watch.fd >= 0 && peer->link.state == AM_LINK_DEAD)
+    if (has_socket && peer->link.state == AM_LINK_DEAD)
         link_ended(peer);
-    else if (peer->n_moves > 0 && now - peer->moved_last >= am_helper.timeout_ns)
+    else if (peer->n_moves > 0 && now - peer->moved_last >= timeout)
         am_peer_fail(peer, "no byte was moved for ACLMEM_FABRIC_TIMEOUT");
-    else if (!peer->is_server &&
-             am_connection_is_late(&peer->connection, now, am_helper.timeout_ns))
-        am_peer_fail(peer, late_reason(peer));
-    else if (peer->watch.fd >= 0)
+    else if (!peer->is_server && am_conn_is_late(&peer->conn, now, timeout))
+        am_peer_fail(peer,
+                     peer->conn.state == AM_CONN_WAITING
+                         ? "no connection was free for it for ACLMEM_FABRIC_TIMEOUT "
+                           "(ACLMEM_FABRIC_CONNECTIONS)"
+                     : peer->conn.state == AM_CONN_OPENING
+                         ? "it did not answer in time"
+                         : "it could not be reached for ACLMEM_FABRIC_TIMEOUT");
+    else if (has_socket)
         peer_write(peer);
-    am_peer_ask(peer);
     if (peer->importer != NULL && peer->link.n_peer_used != peer->n_seen) {
         peer->n_seen = peer->link.n_peer_used;
-        am_conn_slots_touch(&am_helper.importers, &peer->slot, now);
+        am_conn_slot_touch(&peer->slot, now);
     }
 }
 

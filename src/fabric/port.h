@@ -131,26 +131,19 @@ struct am_port_message {
             uint64_t offset; /* in the remote memory */
             uint64_t size;
             uint32_t slot; /* success is reported by its doorbell, failure by a reply */
-            /*
-             * A put with this has ended when its bytes may be overwritten.  A later put to the
-             * same memory, without this, ends when the bytes of both have arrived.
-             */
-            uint32_t has_more;
         } move;
     };
     char text[AM_PORT_TEXT];
 };
 
 /*
- * How the fabric process reports that a move has succeeded.  It sets the word of the slot to
- * the number of the request, increments the count of the channel, and wakes the thread that
- * waits for the count (FUTEX_WAIT).  A put with has_more does not wake a thread that has set
- * is_last_awaited: that thread waits for the last put.
+ * How the fabric process reports that a move has succeeded.  It sets done[slot] to the
+ * number of the request, increments the count of the channel, and wakes the thread that
+ * waits for the count (FUTEX_WAIT).
  */
 struct am_port_doorbells {
     _Atomic uint32_t done[AM_PORT_SLOTS];
     _Atomic uint32_t count[AM_PORT_CHANNELS];
-    _Atomic uint32_t is_last_awaited[AM_PORT_CHANNELS];
 };
 
 #endif

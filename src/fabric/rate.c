@@ -52,7 +52,7 @@ static void move_begin(unsigned i, bool is_put)
     run.is_busy[i] = true;
     run.moves[i].done = move_done;
     if (is_put)
-        am_ucx_put(&run.ucx, &run.endpoint, &range, true, run.heads[i], &run.moves[i]);
+        am_ucx_put(&run.ucx, &run.endpoint, &range, run.heads[i], &run.moves[i]);
     else
         am_ucx_get(&run.ucx, &run.endpoint, &range, run.heads[i], &run.moves[i]);
 }

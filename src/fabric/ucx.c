@@ -226,15 +226,14 @@ static void part_callback(void *request, ucs_status_t status, void *arg)
 }
 
 static void move_begin(struct am_ucx *ucx, struct am_ucx_endpoint *endpoint,
-                       struct am_ucx_move *move, size_t n_messages, bool waits)
+                       struct am_ucx_move *move, size_t n_messages)
 {
     ucx->is_out_idle = false;
-    move->n_left = (unsigned)n_messages + waits;
+    move->n_left = (unsigned)n_messages + 1;
     move->has_failed = false;
     move->number = endpoint->session.n_sent + n_messages;
-    move->waiting = waits ? endpoint : NULL;
-    if (waits)
-        TAILQ_INSERT_TAIL(&endpoint->waiting, move, next);
+    move->waiting = endpoint;
+    TAILQ_INSERT_TAIL(&endpoint->waiting, move, next);
 }
 
 /*
@@ -261,13 +260,13 @@ static void part_send(struct am_ucx_endpoint *endpoint, struct am_ucx_move *move
 }
 
 void am_ucx_put(struct am_ucx *ucx, struct am_ucx_endpoint *endpoint,
-                const struct am_ucx_range *range, bool wants_ack,
-                struct am_message *heads, struct am_ucx_move *move)
+                const struct am_ucx_range *range, struct am_message *heads,
+                struct am_ucx_move *move)
 {
     size_t n = am_message_count(range->size);
 
     move->to = NULL;
-    move_begin(ucx, endpoint, move, n, wants_ack);
+    move_begin(ucx, endpoint, move, n);
     for (size_t i = 0; i < n; i++) {
         size_t at = am_message_at(range->size, i);
         size_t size = am_message_at(range->size, i + 1) - at;
@@ -277,7 +276,7 @@ void am_ucx_put(struct am_ucx *ucx, struct am_ucx_endpoint *endpoint,
             .grant = range->grant,
             .offset = range->offset + at,
             .size = (uint32_t)size,
-            .reference = wants_ack && i + 1 == n,
+            .reference = i + 1 == n,
         };
         part_send(endpoint, move, &heads[i], range->bytes + at, size);
     }
@@ -289,7 +288,7 @@ void am_ucx_get(struct am_ucx *ucx, struct am_ucx_endpoint *endpoint,
 {
     move->to = range->bytes;
     move->size = move->left = range->size;
-    move_begin(ucx, endpoint, move, 1, true);
+    move_begin(ucx, endpoint, move, 1);
     *head = (struct am_message){
         .kind = AM_MESSAGE_GET,
         .grant = range->grant,

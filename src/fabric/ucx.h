@@ -6,9 +6,8 @@
  * one direction is closed; so a connection has one direction only, and is ended by its
  * importer (am_net_shut()).
  *
- * One thread uses it.  A put completes when its bytes may be overwritten or, with wants_ack,
- * when the bytes of it and of all puts before it are in the remote memory.  A get completes
- * when its bytes have arrived.
+ * One thread uses it.  A put completes when its bytes are in the remote memory, a get when
+ * its bytes have arrived.
  */
 #ifndef AM_FABRIC_UCX_H
 #define AM_FABRIC_UCX_H
@@ -98,8 +97,8 @@ struct am_ucx_range {
  * or 1 for a get, and stay until then.
  */
 void am_ucx_put(struct am_ucx *ucx, struct am_ucx_endpoint *endpoint,
-                const struct am_ucx_range *range, bool wants_ack,
-                struct am_message *heads, struct am_ucx_move *move);
+                const struct am_ucx_range *range, struct am_message *heads,
+                struct am_ucx_move *move);
 void am_ucx_get(struct am_ucx *ucx, struct am_ucx_endpoint *endpoint,
                 const struct am_ucx_range *range, struct am_message *head,
                 struct am_ucx_move *move);

@@ -151,7 +151,7 @@ static void move_send(struct sent *sent, uint64_t offset, uint8_t *bytes, size_t
     sent->move.done = move_done;
     is_done = false;
     if (is_put)
-        am_ucx_put(&ucx, &endpoint, &range, true, sent->heads, &sent->move);
+        am_ucx_put(&ucx, &endpoint, &range, sent->heads, &sent->move);
     else
         am_ucx_get(&ucx, &endpoint, &range, sent->heads, &sent->move);
 }

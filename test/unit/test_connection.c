@@ -9,17 +9,17 @@
 #define LEASE 30000
 #define N 8
 
-static struct am_connections connections;
-static struct am_connection some[N];
+static struct am_conns connections;
+static struct am_conn some[N];
 static int n_come, n_go;
-static struct am_connection *last_gone;
+static struct am_conn *last_gone;
 
-static void note_come(struct am_connection *connection)
+static void note_come(struct am_conn *connection)
 {
     n_come++;
 }
 
-static void note_go(struct am_connection *connection)
+static void note_go(struct am_conn *connection)
 {
     n_go++;
     last_gone = connection;
@@ -29,21 +29,21 @@ static void begin(size_t limit)
 {
     n_come = n_go = 0;
     last_gone = NULL;
-    am_connections_init(&connections, limit, IDLE, 1);
-    connections.come = note_come;
-    connections.go = note_go;
+    am_conns_init(&connections, limit, IDLE, 1);
+    connections.open = note_come;
+    connections.close = note_go;
     for (int i = 0; i < N; i++)
-        am_connections_add(&connections, &some[i]);
+        am_conns_add(&connections, &some[i]);
 }
 
 static void come(int i, uint64_t now)
 {
-    am_connection_request(&connections, &some[i], now);
-    am_connections_step(&connections, now);
-    assert_int_equal(some[i].state, AM_CONNECTION_OPENING);
-    am_connection_opened(&connections, &some[i], LEASE, now);
-    am_connections_step(&connections, now);
-    assert_true(am_connection_is_open(&some[i]));
+    am_conn_request(&some[i], now);
+    am_conns_step(&connections, now);
+    assert_int_equal(some[i].state, AM_CONN_OPENING);
+    am_conn_opened(&some[i], LEASE, now);
+    am_conns_step(&connections, now);
+    assert_true(am_conn_is_open(&some[i]));
 }
 
 static void the_least_used_one_makes_room(void **state)
@@ -51,16 +51,16 @@ static void the_least_used_one_makes_room(void **state)
     begin(2);
     come(0, 1);
     come(1, 2);
-    am_connection_work_begin(&connections, &some[0], 3);
-    am_connection_work_end(&connections, &some[0], 3);
-    am_connection_request(&connections, &some[2], 4);
-    am_connections_step(&connections, 4);
+    am_conn_work_begin(&some[0], 3);
+    am_conn_work_end(&some[0], 3);
+    am_conn_request(&some[2], 4);
+    am_conns_step(&connections, 4);
     assert_ptr_equal(last_gone, &some[1]);
-    assert_int_equal(some[2].state, AM_CONNECTION_WAITING);
+    assert_int_equal(some[2].state, AM_CONN_WAITING);
     assert_int_equal(n_come, 2);
-    assert_true(am_connection_closed(&connections, &some[1], 5));
-    am_connections_step(&connections, 5);
-    assert_int_equal(some[2].state, AM_CONNECTION_OPENING);
+    assert_true(am_conn_closed(&some[1], 5));
+    am_conns_step(&connections, 5);
+    assert_int_equal(some[2].state, AM_CONN_OPENING);
     assert_int_equal(connections.slots.n, 2);
 }
 
@@ -68,26 +68,25 @@ static void work_under_way_is_finished_before_it_goes(void **state)
 {
     begin(1);
     come(0, 1);
-    am_connection_work_begin(&connections, &some[0], 2);
-    am_connection_request(&connections, &some[1], 3);
-    am_connections_step(&connections, 3);
+    am_conn_work_begin(&some[0], 2);
+    am_conn_request(&some[1], 3);
+    am_conns_step(&connections, 3);
     assert_int_equal(n_go, 0);
-    assert_false(am_connection_is_open(&some[0])); /* and no new work begins */
-    am_connection_request(&connections, &some[0], 4);
-    am_connection_work_end(&connections, &some[0], 5);
-    am_connections_step(&connections, 5);
+    assert_false(am_conn_is_open(&some[0])); /* and no new work begins */
+    am_conn_request(&some[0], 4);
+    am_conn_work_end(&some[0], 5);
+    am_conns_step(&connections, 5);
     assert_int_equal(n_go, 1);
-    assert_true(am_connection_closed(&connections, &some[0], 6));
-    am_connections_step(&connections, 6);
-    assert_int_equal(some[1].state, AM_CONNECTION_OPENING);
-    assert_int_equal(some[0].state,
-                     AM_CONNECTION_WAITING); /* its work is behind the other's */
-    am_connection_work_begin(&connections, &some[1], 7);
-    am_connection_opened(&connections, &some[1], LEASE, 7);
-    am_connections_step(&connections, 7);
+    assert_true(am_conn_closed(&some[0], 6));
+    am_conns_step(&connections, 6);
+    assert_int_equal(some[1].state, AM_CONN_OPENING);
+    assert_int_equal(some[0].state, AM_CONN_WAITING); /* its work is behind the other's */
+    am_conn_work_begin(&some[1], 7);
+    am_conn_opened(&some[1], LEASE, 7);
+    am_conns_step(&connections, 7);
     assert_int_equal(n_go, 1); /* what it came for is done first */
-    am_connection_work_end(&connections, &some[1], 8);
-    am_connections_step(&connections, 8);
+    am_conn_work_end(&some[1], 8);
+    am_conns_step(&connections, 8);
     assert_ptr_equal(last_gone, &some[1]);
 }
 
@@ -95,17 +94,17 @@ static void an_idle_one_goes_and_shows_itself_before_its_lease_ends(void **state
 {
     begin(4);
     come(0, 0);
-    assert_int_equal(am_connections_next(&connections), IDLE);
-    am_connections_step(&connections, IDLE);
+    assert_int_equal(am_conns_next(&connections), IDLE);
+    am_conns_step(&connections, IDLE);
     assert_int_equal(n_go, 1);
-    assert_true(am_connection_closed(&connections, &some[0], IDLE));
+    assert_true(am_conn_closed(&some[0], IDLE));
     assert_in_range(some[0].due, IDLE + LEASE / 3, IDLE + 2 * LEASE / 3);
-    am_connections_step(&connections, some[0].due - 1);
+    am_conns_step(&connections, some[0].due - 1);
     assert_int_equal(n_come, 1);
-    am_connections_step(&connections, some[0].due);
+    am_conns_step(&connections, some[0].due);
     assert_int_equal(n_come, 2);
-    am_connection_opened(&connections, &some[0], LEASE, 20000);
-    am_connections_step(&connections, 20000);
+    am_conn_opened(&some[0], LEASE, 20000);
+    am_conns_step(&connections, 20000);
     assert_int_equal(n_go, 2); /* at once: it had no work */
 }
 
@@ -113,11 +112,11 @@ static void one_that_works_is_not_idle(void **state)
 {
     begin(4);
     come(0, 0);
-    am_connection_work_begin(&connections, &some[0], 1);
-    am_connections_step(&connections, 10 * IDLE);
+    am_conn_work_begin(&some[0], 1);
+    am_conns_step(&connections, 10 * IDLE);
     assert_int_equal(n_go, 0);
-    am_connection_work_end(&connections, &some[0], 10 * IDLE);
-    am_connections_step(&connections, 11 * IDLE);
+    am_conn_work_end(&some[0], 10 * IDLE);
+    am_conns_step(&connections, 11 * IDLE);
     assert_int_equal(n_go, 1);
 }
 
@@ -125,16 +124,16 @@ static void the_exporter_may_ask_for_the_connection(void **state)
 {
     begin(4);
     come(0, 0);
-    am_connection_drain(&connections, &some[0]);
-    am_connection_drain(&connections, &some[0]);
-    am_connections_step(&connections, 1);
+    am_conn_drain(&some[0]);
+    am_conn_drain(&some[0]);
+    am_conns_step(&connections, 1);
     assert_int_equal(n_go, 1);
     /* The connection broke by itself: that is no leave. */
     come(1, 2);
-    assert_false(am_connection_closed(&connections, &some[1], 3));
-    am_connection_fail(&connections, &some[1]);
+    assert_false(am_conn_closed(&some[1], 3));
+    am_conn_fail(&some[1]);
     assert_int_equal(connections.slots.n, 1);
-    am_connection_fail(&connections, &some[0]);
+    am_conn_fail(&some[0]);
     assert_int_equal(connections.slots.n, 0);
     assert_int_equal(connections.slots.n_draining, 0);
 }
@@ -142,19 +141,18 @@ static void the_exporter_may_ask_for_the_connection(void **state)
 static void one_that_cannot_come_is_late_in_the_end(void **state)
 {
     begin(1);
-    am_connection_request(&connections, &some[0], 10);
-    am_connections_step(&connections, 10);
-    am_connection_retry(&connections, &some[0], 20);
+    am_conn_request(&some[0], 10);
+    am_conns_step(&connections, 10);
+    am_conn_retry(&some[0], 20);
     assert_int_equal(connections.slots.n, 0);
-    am_connections_step(&connections, 19);
+    am_conns_step(&connections, 19);
     assert_int_equal(n_come, 1);
-    am_connections_step(&connections, 20);
+    am_conns_step(&connections, 20);
     assert_int_equal(n_come, 2);
-    assert_false(am_connection_is_late(&some[0], 109, 100));
-    assert_true(
-        am_connection_is_late(&some[0], 110, 100)); /* since it was wanted first */
-    am_connection_fail(&connections, &some[0]);
-    assert_false(am_connection_is_late(&some[0], 1000, 100));
+    assert_false(am_conn_is_late(&some[0], 109, 100));
+    assert_true(am_conn_is_late(&some[0], 110, 100)); /* since it was wanted first */
+    am_conn_fail(&some[0]);
+    assert_false(am_conn_is_late(&some[0], 1000, 100));
 }
 
 /* Every connection has work again and again, and there are too few slots. */
@@ -165,20 +163,20 @@ static void each_one_has_its_turn(void **state)
 
     begin(2);
     for (int i = 0; i < N; i++)
-        am_connection_request(&connections, &some[i], now);
+        am_conn_request(&some[i], now);
     for (int round = 0; round < 400; round++) {
-        am_connections_step(&connections, ++now);
+        am_conns_step(&connections, ++now);
         assert_true(connections.slots.n <= 2);
         for (int i = 0; i < N; i++) {
-            if (some[i].state == AM_CONNECTION_CLOSING) {
-                assert_true(am_connection_closed(&connections, &some[i], now));
-            } else if (some[i].state == AM_CONNECTION_OPENING) {
-                am_connection_opened(&connections, &some[i], LEASE, now);
-                am_connection_work_begin(&connections, &some[i], now);
+            if (some[i].state == AM_CONN_CLOSING) {
+                assert_true(am_conn_closed(&some[i], now));
+            } else if (some[i].state == AM_CONN_OPENING) {
+                am_conn_opened(&some[i], LEASE, now);
+                am_conn_work_begin(&some[i], now);
                 n_turns[i]++;
-            } else if (some[i].state == AM_CONNECTION_OPEN && some[i].n_busy > 0) {
-                am_connection_work_end(&connections, &some[i], now);
-                am_connection_request(&connections, &some[i], now);
+            } else if (some[i].state == AM_CONN_OPEN && some[i].n_busy > 0) {
+                am_conn_work_end(&some[i], now);
+                am_conn_request(&some[i], now);
             }
         }
     }
@@ -197,29 +195,26 @@ static void honest_newcomers_do_not_push_each_other_out(void **state)
     am_conn_slots_init(&handshakes, AM_HANDSHAKES_MAX);
     am_conn_slots_init(&importers, 2);
     for (int i = 0; i < AM_HANDSHAKES_MAX; i++) {
-        assert_int_equal(am_conn_slots_admission(&handshakes, &importers, 5),
+        assert_int_equal(am_conn_admission(&handshakes, &importers, 5),
                          AM_ADMISSION_OPEN);
-        am_conn_slots_acquire(&handshakes, &newcomers[i], 5);
+        am_conn_slot_acquire(&newcomers[i], &handshakes, 5);
     }
-    assert_int_equal(am_conn_slots_admission(&handshakes, &importers, 6),
-                     AM_ADMISSION_PAUSED);
+    assert_int_equal(am_conn_admission(&handshakes, &importers, 6), AM_ADMISSION_PAUSED);
     /* One that does not prove the key keeps others out for a moment only. */
-    assert_int_equal(
-        am_conn_slots_admission(&handshakes, &importers, 5 + AM_HANDSHAKE_MIN_NS),
-        AM_ADMISSION_EVICT);
-    am_conn_slots_drain(&handshakes, am_conn_slots_lru(&handshakes));
-    am_conn_slots_acquire(&handshakes, &newcomers[AM_HANDSHAKES_MAX],
-                          5 + AM_HANDSHAKE_MIN_NS);
-    am_conn_slots_release(&handshakes, &newcomers[0]);
+    assert_int_equal(am_conn_admission(&handshakes, &importers, 5 + AM_HANDSHAKE_MIN_NS),
+                     AM_ADMISSION_EVICT);
+    am_conn_slot_drain(am_conn_slots_lru(&handshakes));
+    am_conn_slot_acquire(&newcomers[AM_HANDSHAKES_MAX], &handshakes,
+                         5 + AM_HANDSHAKE_MIN_NS);
+    am_conn_slot_release(&newcomers[0]);
     assert_int_equal(handshakes.n, AM_HANDSHAKES_MAX);
     assert_int_equal(handshakes.n_draining, 0);
-    am_conn_slots_release(&handshakes, &newcomers[1]);
-    assert_int_equal(am_conn_slots_admission(&handshakes, &importers, 6),
-                     AM_ADMISSION_OPEN);
+    am_conn_slot_release(&newcomers[1]);
+    assert_int_equal(am_conn_admission(&handshakes, &importers, 6), AM_ADMISSION_OPEN);
     for (int i = 0; i < 2 + AM_DRAINING_MAX; i++)
-        am_conn_slots_acquire(&importers, &importer_seats[i], 6);
+        am_conn_slot_acquire(&importer_seats[i], &importers, 6);
     assert_int_equal(
-        am_conn_slots_admission(&handshakes, &importers, 5 + 2 * AM_HANDSHAKE_MIN_NS),
+        am_conn_admission(&handshakes, &importers, 5 + 2 * AM_HANDSHAKE_MIN_NS),
         AM_ADMISSION_PAUSED);
 }
 

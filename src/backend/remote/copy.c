@@ -183,7 +183,7 @@ static void copy_fail(struct copy *c, aclError rc, const char *why)
 
 /* Sends the request for a move between the slot and remote memory. */
 static void piece_begin(struct copy *c, struct piece *piece, enum piece_state state,
-                        bool has_more, const struct am_span *remote)
+                        const struct am_span *remote)
 {
     unsigned index = piece_slot(c, piece);
     struct am_remote_slot *slot = &c->session->slots[index];
@@ -195,7 +195,6 @@ static void piece_begin(struct copy *c, struct piece *piece, enum piece_state st
     message.move.offset = remote->offset;
     message.move.slot = index;
     message.move.size = piece->size;
-    message.move.has_more = has_more;
     am_lock(&am_remote.lock);
     if (am_remote.state == AM_REMOTE_UP && am_remote.session == c->session &&
         am_remote.generation == remote->mem->impl[AM_REMOTE_GENERATION]) {
@@ -261,15 +260,6 @@ static size_t piece_size(struct copy *c)
     return most;
 }
 
-/* Whether a later piece of the copy is put to the same memory. */
-static bool has_more_puts(struct copy *c, const struct am_mem *mem)
-{
-    if (c->left == 0)
-        return false;
-    am_cursor_settle(&c->to);
-    return c->to.span->mem == mem;
-}
-
 /* Begins the next piece, of which one side at least is remote. */
 static void piece_start(struct copy *c)
 {
@@ -289,7 +279,7 @@ static void piece_start(struct copy *c)
     c->n_busy++;
     if (!c->is_fill && is_remote(from.span)) {
         remote = cursor_span(&from, piece->size);
-        piece_begin(c, piece, PIECE_GET, false, &remote);
+        piece_begin(c, piece, PIECE_GET, &remote);
         return;
     }
     slot = slot_span(c, piece);
@@ -299,7 +289,7 @@ static void piece_start(struct copy *c)
         rc = am_remote.local->copy(&slot, 0, from.span, from.at, piece->size);
     remote = cursor_span(&piece->to, piece->size);
     if (rc == ACL_SUCCESS) {
-        piece_begin(c, piece, PIECE_PUT, has_more_puts(c, remote.mem), &remote);
+        piece_begin(c, piece, PIECE_PUT, &remote);
     } else {
         piece_free(c, piece);
         copy_fail(c, rc, NULL);
@@ -334,7 +324,7 @@ static void piece_finish(struct copy *c, struct piece *piece)
     struct am_span slot = slot_span(c, piece);
 
     if (piece->state == PIECE_GET && is_remote(piece->to.span) && c->rc == ACL_SUCCESS) {
-        piece_begin(c, piece, PIECE_PUT, false, &to);
+        piece_begin(c, piece, PIECE_PUT, &to);
         return;
     }
     if (piece->state == PIECE_GET && c->rc == ACL_SUCCESS) {
@@ -386,18 +376,14 @@ static void pieces_start(struct copy *c)
 /* Waits until the doorbell was rung since it was counted; polls first for a short copy. */
 static void doorbell_wait(const struct copy *c, uint32_t count)
 {
-    struct am_port_doorbells *bank = doorbells(c->session);
-    _Atomic uint32_t *word = &bank->count[c->channel];
+    _Atomic uint32_t *doorbell = &doorbells(c->session)->count[c->channel];
     bool is_short = c->size <= AM_PORT_SHORT;
     uint64_t until = is_short ? am_clock() + AM_PORT_AWAKE : 0;
 
-    /* Puts before the last one need not wake this thread, unless one has failed. */
-    atomic_store(&bank->is_last_awaited[c->channel],
-                 c->left == 0 && c->rc == ACL_SUCCESS);
-    while (is_short && atomic_load(word) == count && am_clock() < until)
+    while (is_short && atomic_load(doorbell) == count && am_clock() < until)
         sched_yield();
-    while (atomic_load(word) == count)
-        syscall(SYS_futex, word, FUTEX_WAIT, count, NULL, NULL, 0);
+    while (atomic_load(doorbell) == count)
+        syscall(SYS_futex, doorbell, FUTEX_WAIT, count, NULL, NULL, 0);
 }
 
 static bool has_remote(struct am_cursor cursor, size_t size)
