@@ -77,6 +77,7 @@ RULES = [
     ("src/toolkit/*", ["src/toolkit/*"] + BASE + PUBLIC),
     ("tools/aclmem/play_calls.c", ["tools/*", "src/trace/reader.h", "src/layer/args.h", "src/layer/trace_structs.h",
                                    "src/layer/trace_arrays.def", "src/api/*.def"]),  # all functions and their arguments
+    ("tools/aclmem/names.c", ["tools/*", "src/layer/symbols.h"]),  # the symbolizer of the layer
     ("tools/aclmem/kinds.c", ["tools/*", "src/layer/kinds.def"]),  # the list of kinds
     ("tools/aclmem/fail.c", ["tools/*", "src/api/*.def"]),  # the names of functions
     ("src/trace/*", ["src/trace/*"]),  # by itself: the command reads traces of any version

@@ -23,7 +23,7 @@
 #include "core/watch.h"
 #include "layer/finding.h"
 #include "layer/layers.h"
-#include "layer/names.h"
+#include "layer/symbols.h"
 
 _Atomic(am_touch_hook) am_touch_report;
 _Atomic(am_touch_let_hook) am_touch_let;
@@ -111,7 +111,7 @@ static void fault_explain(int number, siginfo_t *info, void *context)
  */
 static void stack_give(void)
 {
-    size_t size = am_touch_report != NULL ? AM_NAMES_STACK : 64 * 1024;
+    size_t size = am_touch_report != NULL ? AM_SYMBOLS_STACK : 64 * 1024;
     stack_t now;
     stack_t more = {.ss_size = size};
 

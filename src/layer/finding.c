@@ -21,7 +21,7 @@
 #include "layer/json.h"
 #include "layer/lint.h"
 #include "layer/modules.h"
-#include "layer/names.h"
+#include "layer/symbols.h"
 #include "layer/python.h"
 #include "layer/session.h"
 #include "layer/stacks.h"
@@ -163,7 +163,7 @@ void am_findings_open(const char *folder)
     struct timespec now;
 
     if (folder[0] == '\0')
-        am_names_open(); /* they are printed here */
+        am_symbols_open(); /* they are printed here */
     if (folder[0] == '\0' || findings.fd >= 0)
         return;
     clock_gettime(CLOCK_MONOTONIC, &now);
@@ -307,29 +307,49 @@ static void record_write(const struct am_finding *f, uint32_t number)
 
 /* ---- as text ---- */
 
-/* Whether it is main's: what is below that is the system's. */
-static bool frame_print(FILE *out, size_t i, uintptr_t addr, uint32_t era)
+struct frame {
+    FILE *out;
+    size_t n; /* frames printed so far */
+    const struct am_module *module;
+    uintptr_t addr;
+    bool is_main;
+};
+
+static void symbol_print(const struct am_symbol *symbol, void *arg)
+{
+    struct frame *frame = arg;
+
+    fprintf(frame->out, "        #%zu %s  ", frame->n++, symbol->function);
+    if (symbol->file != NULL)
+        fprintf(frame->out, "%s:%d\n", symbol->file, symbol->line);
+    else
+        fprintf(frame->out, "(%s+0x%llx)\n", frame->module->path,
+                (unsigned long long)(frame->addr - frame->module->base));
+    frame->is_main = strcmp(symbol->function, "main") == 0;
+}
+
+/* Prints the frames at addr; true: the last one is main, and the rest is the system's. */
+static bool frame_print(struct frame *frame, uintptr_t addr, uint32_t era)
 {
     int number = am_module_find(addr, era);
-    const struct am_module *module = number >= 0 ? am_module_get(number) : NULL;
-    struct am_name name = {NULL, NULL, 0};
     Dl_info info;
 
-    if (module != NULL)
-        name = am_name_find(module->path, addr - module->base);
-    if (name.function == NULL && dladdr((void *)addr, &info) != 0)
-        name.function = info.dli_sname;
-    fprintf(out, "        #%zu ", i);
-    if (name.function != NULL)
-        fprintf(out, "%s  ", name.function);
-    if (name.file != NULL)
-        fprintf(out, "%s:%d\n", name.file, name.line);
-    else if (module != NULL)
-        fprintf(out, "(%s+0x%llx)\n", module->path,
-                (unsigned long long)(addr - module->base));
+    frame->module = number >= 0 ? am_module_get(number) : NULL;
+    frame->addr = addr;
+    frame->is_main = false;
+    if (frame->module != NULL &&
+        am_symbolize(frame->module->path, addr - frame->module->base, symbol_print,
+                     frame) > 0)
+        return frame->is_main;
+    if (frame->module == NULL)
+        fprintf(frame->out, "        #%zu 0x%llx\n", frame->n++,
+                (unsigned long long)addr);
+    else if (dladdr((void *)addr, &info) != 0 && info.dli_sname != NULL)
+        symbol_print(&(struct am_symbol){.function = info.dli_sname}, frame);
     else
-        fprintf(out, "0x%llx\n", (unsigned long long)addr);
-    return name.function != NULL && strcmp(name.function, "main") == 0;
+        fprintf(frame->out, "        #%zu (%s+0x%llx)\n", frame->n++, frame->module->path,
+                (unsigned long long)(addr - frame->module->base));
+    return frame->is_main;
 }
 
 static void finding_print(const struct am_finding *f)
@@ -346,12 +366,13 @@ static void finding_print(const struct am_finding *f)
         uint32_t era;
         size_t n;
         const uintptr_t *frame = am_stack_frames(site->stack, &n, &era);
+        struct frame printed = {.out = out};
 
         fprintf(out, "    %s: %s, process %d, thread %u\n", f->at[i].what,
                 api_names[site->api], getpid(), site->thread);
         am_python_print(out, site->python);
         for (size_t k = 0; site->python == 0 && k < n; k++) {
-            if (frame_print(out, k, frame[k] - 1, era))
+            if (frame_print(&printed, frame[k] - 1, era))
                 break;
         }
     }
