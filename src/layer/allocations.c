@@ -15,6 +15,7 @@
 #include "layer/order.h"
 #include "layer/pinned.h"
 #include "layer/thread.h"
+#include "layer/waits.h"
 
 /* am_call.value of a free: the object was already marked as freed. */
 #define FREED_BEFORE 1
@@ -594,13 +595,30 @@ void am_before_free(struct am_call *call)
     block_quarantine(call);
 }
 
+/* The call waits first, for the device of the block; then it frees. */
+static void free_synced(struct am_call *call, uint64_t addr, enum am_object_kind kind,
+                        enum am_object_kind or_kind, const char *argument)
+{
+    const struct am_object *object = am_area_find(addr);
+
+    if (object != NULL && object->device >= 0)
+        call->device = object->device;
+    am_waits_begin(call, NULL, NULL);
+    am_host_joins_device(call->device);
+    area_free(call, addr, kind, or_kind, argument);
+}
+
 void am_before_free_sync(struct am_call *call)
 {
     AM_ARGS(aclrtFree);
 
-    am_before_sync_device(call);
-    am_after_sync_device(call);
-    area_free(call, (uintptr_t)a->devPtr, AM_OBJECT_BLOCK, AM_OBJECT_MANAGED, "devPtr");
+    free_synced(call, (uintptr_t)a->devPtr, AM_OBJECT_BLOCK, AM_OBJECT_MANAGED, "devPtr");
+}
+
+void am_after_freed_sync(struct am_call *call)
+{
+    am_waits_end(call);
+    am_after_freed(call);
 }
 
 void am_before_free_host(struct am_call *call)
@@ -615,9 +633,7 @@ void am_before_free_host_sync(struct am_call *call)
 {
     AM_ARGS(aclrtFreeHost);
 
-    am_before_sync_device(call);
-    am_after_sync_device(call);
-    area_free(call, (uintptr_t)a->hostPtr, AM_OBJECT_HOST, AM_OBJECT_HOST, "hostPtr");
+    free_synced(call, (uintptr_t)a->hostPtr, AM_OBJECT_HOST, AM_OBJECT_HOST, "hostPtr");
 }
 
 void am_before_unregister(struct am_call *call)

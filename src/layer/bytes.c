@@ -5,8 +5,8 @@
 
 #include "base/sys.h"
 #include "layer/check.h"
+#include "layer/values.h"
 
-#define READS_MAX 6 /* of one segment; further ones take the place of the oldest */
 #define PAGE_BITS 12
 #define PAGE ((uint64_t)1 << PAGE_BITS)
 #define ALL ((uint64_t *)1)
@@ -18,7 +18,8 @@ struct am_segment {
     uint32_t n_reads;
     bool has_write;
     struct am_access write;
-    struct am_access *reads; /* READS_MAX of them, from the first read on */
+    uint32_t max_reads;      /* room */
+    struct am_access *reads; /* since the write, none of which knows another one */
 };
 
 static int segment_compare(const struct am_segment *a, const struct am_segment *b)
@@ -68,6 +69,7 @@ void am_bytes_put(struct am_bytes *bytes)
 
     if (bytes == NULL || --bytes->refs > 0)
         return;
+    am_values_free(bytes);
     while ((segment = RB_MIN(am_segments, &bytes->segments)) != NULL)
         segment_delete(bytes, segment);
     for (uint64_t i = 0; bytes->written != NULL && i < (bytes->size + PAGE - 1) / PAGE;
@@ -103,7 +105,6 @@ static bool is_unordered(const struct am_access *other, const struct am_access *
                          const struct am_clock *clock)
 {
     return !other->is_order_unknown && !access->is_order_unknown &&
-           (access->area == 0 || access->area == other->area) &&
            am_clock_get(clock, other->agent) < other->step;
 }
 
@@ -160,10 +161,10 @@ static struct am_segment *segment_add(struct am_bytes *bytes, uint64_t start,
         s->has_write = like->has_write;
         s->write = like->write;
         if (like->n_reads > 0) {
-            s->reads = am_sys_malloc(READS_MAX * sizeof s->reads[0]);
+            s->reads = am_sys_malloc(like->n_reads * sizeof s->reads[0]);
             if (s->reads != NULL) {
                 memcpy(s->reads, like->reads, like->n_reads * sizeof s->reads[0]);
-                s->n_reads = like->n_reads;
+                s->n_reads = s->max_reads = like->n_reads;
             }
         }
     }
@@ -197,20 +198,21 @@ static void segment_touch(struct am_segment *s, const struct am_access *access,
         s->n_reads = 0;
         return;
     }
-    if (s->reads == NULL)
-        s->reads = am_sys_malloc(READS_MAX * sizeof s->reads[0]);
-    if (s->reads == NULL)
-        return;
     for (uint32_t i = 0; i < s->n_reads; i++) {
         if (am_clock_get(clock, s->reads[i].agent) < s->reads[i].step)
             s->reads[n++] = s->reads[i];
     }
-    if (n == READS_MAX) {
-        memmove(s->reads, s->reads + 1, (READS_MAX - 1) * sizeof s->reads[0]);
-        n--;
+    s->n_reads = n;
+    if (n == s->max_reads) {
+        uint32_t max = n > 0 ? 2 * n : 2;
+        struct am_access *more = am_sys_realloc(s->reads, max * sizeof *more);
+
+        if (more == NULL)
+            return;
+        s->reads = more;
+        s->max_reads = max;
     }
-    s->reads[n] = *access;
-    s->n_reads = n + 1;
+    s->reads[s->n_reads++] = *access;
 }
 
 static bool is_same(const struct am_access *a, const struct am_access *b)
@@ -272,16 +274,68 @@ void am_bytes_note(struct am_bytes *bytes, uint64_t at, uint64_t size,
     segments_merge(bytes, at, end);
 }
 
-bool am_bytes_were_used_by(struct am_bytes *bytes, uint32_t agent)
+uint64_t am_bytes_last_step(struct am_bytes *bytes, uint32_t agent)
 {
     struct am_segment *s;
+    uint64_t last = 0;
 
     RB_FOREACH (s, am_segments, &bytes->segments) {
-        if (s->has_write && s->write.agent == agent)
-            return true;
+        if (s->has_write && s->write.agent == agent && s->write.step > last)
+            last = s->write.step;
         for (uint32_t i = 0; i < s->n_reads; i++) {
-            if (s->reads[i].agent == agent)
-                return true;
+            if (s->reads[i].agent == agent && s->reads[i].step > last)
+                last = s->reads[i].step;
+        }
+    }
+    return last;
+}
+
+/* ---- uses of an area ---- */
+
+struct am_uses {
+    uint32_t n;
+    uint32_t max;
+    struct am_access list[];
+};
+
+void am_uses_note(struct am_object *area, const struct am_access *access,
+                  const struct am_clock *clock)
+{
+    struct am_uses *uses = area->uses;
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; uses != NULL && i < uses->n; i++) {
+        const struct am_access *use = &uses->list[i];
+
+        if (use->agent != access->agent && am_clock_get(clock, use->agent) < use->step)
+            uses->list[n++] = *use;
+    }
+    if (uses != NULL)
+        uses->n = n;
+    if (uses == NULL || n == uses->max) {
+        uint32_t max = n > 0 ? 2 * n : 1;
+
+        uses = am_sys_realloc(area->uses, sizeof *uses + max * sizeof uses->list[0]);
+        if (uses == NULL)
+            return;
+        uses->max = max;
+        area->uses = uses;
+    }
+    uses->list[n] = *access;
+    uses->n = n + 1;
+}
+
+bool am_uses_find(const struct am_object *area, const struct am_clock *clock,
+                  struct am_access *ret_access)
+{
+    const struct am_uses *uses = area->uses;
+
+    for (uint32_t i = 0; uses != NULL && i < uses->n; i++) {
+        const struct am_access *use = &uses->list[i];
+
+        if (!use->is_order_unknown && am_clock_get(clock, use->agent) < use->step) {
+            *ret_access = *use;
+            return true;
         }
     }
     return false;

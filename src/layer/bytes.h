@@ -19,7 +19,6 @@
 /* One step of an agent that touched bytes. */
 struct am_access {
     uint64_t step;
-    uint64_t area; /* where the mapping or block begins that it went through */
     uint32_t agent;
     struct am_site site;
     bool is_write;
@@ -37,9 +36,10 @@ struct am_bytes {
     uint64_t key;        /* where or as what the program first had them */
     struct am_site made; /* the allocation */
     struct am_segments segments;
-    uint64_t **written; /* a page each: NULL, ALL, or a bit for each byte */
-    uint8_t kind;       /* enum am_object_kind of what made them */
-    bool is_shared;     /* another process, or a host view, may write them */
+    struct am_value *values; /* that streams wait for: values.h */
+    uint64_t **written;      /* a page each: NULL, ALL, or a bit for each byte */
+    uint8_t kind;            /* enum am_object_kind of what made them */
+    bool is_shared;          /* another process, or a host view, may write them */
     bool is_exported;
     bool has_pages;    /* a pinned block that shares no page with another one */
     bool is_protected; /* some pages are, against the program */
@@ -57,8 +57,7 @@ void am_bytes_put(struct am_bytes *bytes);
 
 /*
  * An access that no clock orders with this one: `clock` is what this one knows.  False:
- * there is none.  Two reads do not conflict.  Where `access` names an area, only accesses
- * that went through it count.
+ * there is none.  Two reads do not conflict.
  */
 bool am_bytes_conflict(struct am_bytes *bytes, uint64_t at, uint64_t size,
                        const struct am_access *access, const struct am_clock *clock,
@@ -76,8 +75,18 @@ typedef void (*am_range_fn)(uint64_t start, uint64_t end, bool is_write, void *a
 void am_bytes_undone(struct am_bytes *bytes, const struct am_clock *clock,
                      am_range_fn each, void *arg);
 
-/* Whether an access of the agent is in the history. */
-bool am_bytes_were_used_by(struct am_bytes *bytes, uint32_t agent);
+/* The last step of the agent that is in the history; 0: none. */
+uint64_t am_bytes_last_step(struct am_bytes *bytes, uint32_t agent);
+
+/*
+ * The last access of each stream through an area: a block, or one of several mappings of
+ * the same bytes.  An access that `clock` knows to be done is dropped.
+ */
+void am_uses_note(struct am_object *area, const struct am_access *access,
+                  const struct am_clock *clock);
+/* An access that the clock does not know to be done; false: none. */
+bool am_uses_find(const struct am_object *area, const struct am_clock *clock,
+                  struct am_access *ret_access);
 
 /* Which bytes were written, for uninit-read. */
 void am_bytes_write(struct am_bytes *bytes, uint64_t at, uint64_t size);

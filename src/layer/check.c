@@ -124,6 +124,7 @@ static void call_begin(struct am_call *call)
     atomic_fetch_add_explicit(&am_check.n_calls, 1, memory_order_relaxed);
     call->era = am_check.era;
     call->device = -1;
+    call->is_free = (what & AM_FREES) != 0;
     call->is_unseen = thread == NULL || what == AM_LOOKS || what == AM_ASKS_ERROR ||
                       (what == AM_LINTS && !am_kind_is_on(AM_KIND_portability));
     if (thread == NULL)

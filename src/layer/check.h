@@ -52,6 +52,8 @@ struct am_bytes;
 struct am_agent;
 struct am_signal;
 struct am_work;
+struct am_record;
+struct am_uses;
 
 struct am_object {
     RB_ENTRY(am_object) node;          /* in one of the trees, by key */
@@ -60,6 +62,7 @@ struct am_object {
     uint64_t key;                      /* address or handle */
     uint64_t size;                     /* in bytes, as asked for */
     struct am_bytes *bytes;            /* of memory; NULL until it is needed */
+    struct am_uses *uses;              /* of memory; by streams: bytes.h */
     struct am_agent *agent;            /* of a stream */
     struct am_signal *signal;          /* of an event or notify */
     struct am_site made;
@@ -98,6 +101,7 @@ struct am_call {
     aclError rc;       /* in the hook after the call */
     bool is_after;     /* which hook */
     bool stream_reads; /* the stream reads its addresses when it runs */
+    bool is_free;      /* it frees or destroys something */
     bool is_waited;    /* it returns when its work on the stream is done */
     bool is_unseen;    /* it does not change the metadata */
     bool is_answered;  /* the call is not passed on now: it succeeded */
@@ -107,6 +111,7 @@ struct am_call {
     struct am_agent *agent;
     uint64_t value;
     struct am_work *work;
+    struct am_record *record;   /* that the call waits for; with a reference */
     struct am_finding *finding; /* is reported when the result is known */
 };
 

@@ -31,6 +31,14 @@ void am_clock_join(struct am_clock *clock, const struct am_clock *other)
     }
 }
 
+void am_clock_meet(struct am_clock *clock, const struct am_clock *other)
+{
+    for (uint32_t i = 0; i < clock->n; i++) {
+        if (am_clock_get(other, i) < clock->step[i])
+            clock->step[i] = am_clock_get(other, i);
+    }
+}
+
 void am_clock_set(struct am_clock *clock, uint32_t agent, uint64_t step)
 {
     if (grow(clock, agent + 1))

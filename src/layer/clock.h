@@ -18,6 +18,8 @@ struct am_clock {
 
 /* What does not fit into memory is left out: then less is known to be ordered. */
 void am_clock_join(struct am_clock *clock, const struct am_clock *other);
+/* Keeps what both know. */
+void am_clock_meet(struct am_clock *clock, const struct am_clock *other);
 void am_clock_set(struct am_clock *clock, uint32_t agent, uint64_t step);
 uint64_t am_clock_get(const struct am_clock *clock, uint32_t agent);
 void am_clock_free(struct am_clock *clock);

@@ -16,6 +16,7 @@
 #include "layer/order.h"
 #include "layer/pinned.h"
 #include "layer/thread.h"
+#include "layer/values.h"
 
 /* The thread's call has at most one work. */
 static struct am_work *work_of(struct am_call *call)
@@ -23,7 +24,7 @@ static struct am_work *work_of(struct am_call *call)
     struct am_work *work = &am_thread_get()->work;
 
     if (call->work == NULL) {
-        am_work_begin(work, AM_WORK_TOUCH, call, call->agent);
+        am_work_begin(work, AM_WORK_ACCESS, call, call->agent);
         call->work = work;
     }
     return call->work;
@@ -70,22 +71,41 @@ static struct am_object *mapping_next(const struct am_object *mapping)
     return from != NULL && from == am_reservation_find(end) ? next : NULL;
 }
 
+/* Whether a device may use memory of another one: by access rights, or as a peer. */
+static bool can_access(int device, const struct am_object *object)
+{
+    aclrtMemLocation location = {.id = (uint32_t)device,
+                                 .type = ACL_MEM_LOCATION_TYPE_DEVICE};
+    uint64_t rights = ACL_RT_MEM_ACCESS_FLAGS_NONE;
+    int32_t is_peer = 0;
+    int32_t has_peer = 0;
+
+    if (object->kind == AM_OBJECT_MAPPING &&
+        am_check.below->aclrtMemGetAccess((void *)(uintptr_t)object->key, &location,
+                                          &rights) == ACL_SUCCESS &&
+        rights != ACL_RT_MEM_ACCESS_FLAGS_NONE)
+        return true;
+    /* Either side may have enabled it; a library that cannot say is not questioned. */
+    return am_check.below->aclrtDevicePeerAccessStatus(device, object->device,
+                                                       &is_peer) != ACL_SUCCESS ||
+           am_check.below->aclrtDevicePeerAccessStatus(object->device, device,
+                                                       &has_peer) != ACL_SUCCESS ||
+           is_peer != 0 || has_peer != 0;
+}
+
 /* Work of a device's stream on memory of another device. */
 static void device_check(struct am_call *call, const struct am_object *object,
                          const char *argument)
 {
     const struct am_agent *agent = call->agent;
     struct am_finding *f;
-    int32_t is_peer = 0;
     char text[160];
 
     if (!am_kind_is_on(AM_KIND_wrong_device) || agent == NULL || agent->device < 0 ||
         object->device < 0 || object->device == agent->device ||
         (object->bytes != NULL && object->bytes->kind == AM_OBJECT_IMPORT))
         return;
-    if (am_check.below->aclrtDevicePeerAccessStatus(agent->device, object->device,
-                                                    &is_peer) != ACL_SUCCESS ||
-        is_peer != 0)
+    if (can_access(agent->device, object))
         return;
     f = am_call_finding(call);
     am_finding_begin(f, AM_KIND_wrong_device,
@@ -98,6 +118,31 @@ static void device_check(struct am_call *call, const struct am_object *object,
     am_finding_at(f, "the memory was made here", object->made);
     am_finding_at(f, "the stream was made here", agent->made);
     am_call_report(call, f);
+}
+
+/*
+ * The program's own memory, of which any part may be registered.  A part that is not pinned
+ * is waited for.
+ */
+static void own_range_add(struct am_call *call, uint64_t addr, uint64_t size,
+                          bool is_write)
+{
+    while (size > 0) {
+        struct am_object *object = am_area_find(addr);
+        const struct am_object *next = object == NULL ? am_area_next(addr) : NULL;
+        uint64_t n = size;
+
+        if (object != NULL && object->key + object->size - addr < size)
+            n = object->key + object->size - addr;
+        else if (next != NULL && next->key - addr < size)
+            n = next->key - addr;
+        if (object != NULL)
+            am_work_piece(work_of(call), object, addr - object->key, n, is_write);
+        else
+            call->is_waited = true;
+        addr += n;
+        size -= n;
+    }
 }
 
 /* Looks up `size` bytes at addr and adds the pieces to the call's work. */
@@ -118,8 +163,12 @@ static void range_add(struct am_call *call, const void *at, uint64_t size, bool 
             am_report_freed(call, AM_KIND_use_after_free, object, addr, argument);
         else
             am_ignored_check(call, addr, argument);
-        /* The program's own memory, which is not pinned, is waited for. */
-        call->is_waited |= am_reservation_find(addr) == NULL;
+        if (am_reservation_find(addr) == NULL)
+            own_range_add(call, addr, size, is_write);
+        return;
+    }
+    if (object->kind == AM_OBJECT_REGISTERED) {
+        own_range_add(call, addr, size, is_write);
         return;
     }
     device_check(call, object, argument);
@@ -204,6 +253,38 @@ static void written_follow(struct am_call *call, struct am_work *work)
     }
 }
 
+/* ---- descriptors of copies ---- */
+
+/* What stands in a descriptor in device memory, and what its addresses were then. */
+struct desc {
+    uint64_t at;
+    uint64_t src;
+    uint64_t dst;
+    uint64_t count;
+    uint64_t src_made; /* the numbers of the areas, 0: none */
+    uint64_t dst_made;
+    struct am_site site;
+};
+
+#define DESCS_MAX 1024
+
+static struct desc descs[DESCS_MAX]; /* by address; a newer one replaces an older one */
+static size_t n_descs;               /* that were set so far */
+
+static struct desc *desc_slot(uint64_t at)
+{
+    return &descs[(at >> 6) * UINT64_C(0x9e3779b97f4a7c15) >> 54];
+}
+
+/* The bytes are written by other means: what they describe is not known any more. */
+static void descs_forget(uint64_t addr, uint64_t size)
+{
+    for (size_t i = 0; n_descs > 0 && i < DESCS_MAX; i++) {
+        if (descs[i].at + 64 > addr && descs[i].at < addr + size)
+            descs[i].at = 0;
+    }
+}
+
 /* ---- the hooks ---- */
 
 /* The stream's agent, where the function has a stream. */
@@ -220,18 +301,23 @@ void am_after_work(struct am_call *call)
     if (work == NULL)
         return;
     if (call->rc != ACL_SUCCESS) {
-        work->type = AM_WORK_RESET; /* only given up */
-        for (size_t i = 0; i < work->n_pieces; i++)
-            am_bytes_put(work->pieces[i].bytes);
-        if (work->pieces != work->inline_pieces)
-            free(work->pieces);
+        am_work_drop(work);
         return;
     }
     if (am_kind_is_on(AM_KIND_uninit_read))
         written_follow(call, work);
+    for (size_t i = 0; i < work->n_pieces; i++) {
+        const struct am_piece *p = &work->pieces[i];
+
+        if (!p->is_write)
+            continue;
+        descs_forget(p->addr, p->size);
+        if (p->bytes->values != NULL)
+            am_values_overwrite(call, call->agent, p->bytes, p->at, p->size);
+    }
     am_work_queue(work);
     if (call->is_waited && call->agent != NULL)
-        am_host_joins_agent(call->agent, 0);
+        am_host_joins_agent(call->agent);
 }
 
 void am_before_memcpy(struct am_call *call)
@@ -305,31 +391,49 @@ void am_before_memset32(struct am_call *call)
         range_add(call, a->ptr, 4 * a->N, true, "ptr");
 }
 
+static void value_add(struct am_call *call, const void *at, bool is_write)
+{
+    stream_resolve(call);
+    range_add(call, at, 8, is_write, "devAddr");
+}
+
 void am_before_value_write(struct am_call *call)
 {
     AM_ARGS(aclrtValueWrite);
 
-    stream_resolve(call);
-    range_add(call, a->devAddr, 8, true, "devAddr");
-    if (call->work != NULL && call->agent != NULL) /* it is there to be waited for */
-        call->work->n_pieces = 0;
+    value_add(call, a->devAddr, true);
 }
 
 void am_before_value_wait(struct am_call *call)
 {
     AM_ARGS(aclrtValueWait);
 
-    stream_resolve(call);
-    range_add(call, a->devAddr, 8, false, "devAddr");
-    if (call->work != NULL)
-        call->work->n_pieces = 0;
+    value_add(call, a->devAddr, false);
 }
 
-/* The layer cannot see what memory decides: the order of this stream is unknown from here on. */
+/* Both order streams, so the access to the value itself is no race. */
+void am_after_value_write(struct am_call *call)
+{
+    AM_ARGS(aclrtValueWrite);
+    const struct am_piece *piece = piece_find(call->work, true);
+
+    if (call->rc == ACL_SUCCESS && piece != NULL && call->agent != NULL)
+        am_value_write(call, call->agent, piece->bytes, piece->at, a->value);
+    am_work_drop(call->work);
+}
+
 void am_after_value_wait(struct am_call *call)
 {
-    if (call->rc == ACL_SUCCESS && call->agent != NULL)
-        call->agent->is_order_unknown = true;
+    AM_ARGS(aclrtValueWait);
+    const struct am_piece *piece = piece_find(call->work, false);
+
+    if (call->rc == ACL_SUCCESS && piece != NULL && call->agent != NULL) {
+        if (piece->bytes->is_shared) /* another process may write it */
+            call->agent->is_order_unknown = true;
+        else
+            am_value_wait(call, call->agent, piece->bytes, piece->at, a->value, a->flag);
+    }
+    am_work_drop(call->work);
 }
 
 void am_before_cmo(struct am_call *call)
@@ -349,28 +453,6 @@ void am_before_cmo_set_desc(struct am_call *call)
     range_add(call, a->cmoDesc, 64, true, "cmoDesc");
 }
 
-/* ---- descriptors ---- */
-
-/* What stands in a descriptor in device memory, and what its addresses were then. */
-struct desc {
-    uint64_t at;
-    uint64_t src;
-    uint64_t dst;
-    uint64_t count;
-    uint64_t src_made; /* the numbers of the areas, 0: none */
-    uint64_t dst_made;
-    struct am_site site;
-};
-
-#define DESCS_MAX 1024
-
-static struct desc descs[DESCS_MAX]; /* by address; a newer one takes the place */
-
-static struct desc *desc_slot(uint64_t at)
-{
-    return &descs[(at >> 6) * UINT64_C(0x9e3779b97f4a7c15) >> 54];
-}
-
 /* Tells two areas at one address apart. */
 static uint64_t area_number(const struct am_object *area)
 {
@@ -388,7 +470,9 @@ void am_after_set_desc(struct am_call *call)
 {
     AM_ARGS(aclrtSetMemcpyDesc);
 
+    am_after_work(call);
     if (call->rc == ACL_SUCCESS) {
+        n_descs++;
         *desc_slot((uintptr_t)a->desc) = (struct desc){
             .at = (uintptr_t)a->desc,
             .src = (uintptr_t)a->srcAddr,
@@ -399,7 +483,6 @@ void am_after_set_desc(struct am_call *call)
             .site = call->site,
         };
     }
-    am_after_work(call);
 }
 
 static void desc_side(struct am_call *call, const struct desc *desc, uint64_t addr,

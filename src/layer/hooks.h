@@ -54,6 +54,7 @@ void am_after_register(struct am_call *call);
 void am_after_unregister(struct am_call *call);
 void am_after_pool(struct am_call *call);
 void am_after_freed(struct am_call *call); /* what was freed before, if it was refused */
+void am_after_freed_sync(struct am_call *call);
 
 /* copies.c */
 void am_before_memcpy(struct am_call *call);
@@ -72,6 +73,7 @@ void am_before_pool_free(struct am_call *call);
 void am_after_work(struct am_call *call);
 void am_after_set_desc(struct am_call *call);
 void am_after_value_wait(struct am_call *call);
+void am_after_value_write(struct am_call *call);
 void am_after_pool_malloc(struct am_call *call);
 void am_after_pool_free(struct am_call *call);
 
@@ -105,8 +107,10 @@ void am_after_open_event(struct am_call *call);
 void am_after_share_event(struct am_call *call);
 void am_after_record(struct am_call *call);
 void am_after_reset_event(struct am_call *call);
-void am_after_wait_event(struct am_call *call);
-void am_after_wait_notify(struct am_call *call);
+void am_after_wait(struct am_call *call);
+void am_after_default_stream(struct am_call *call);
+void am_before_query_event(struct am_call *call);
+void am_after_query_wait_status(struct am_call *call);
 void am_after_query_event(struct am_call *call);
 void am_after_query_event_status(struct am_call *call);
 void am_after_sync_event(struct am_call *call);

@@ -1,6 +1,6 @@
 /*
- * error-ignored: a call that should have given something failed, the program did not ask
- * why, and uses the variable as if it had been given it.
+ * error-ignored: a call that should have returned an object failed, the program did not
+ * query the error, and passes the variable to a call that the library refuses.
  */
 #include <inttypes.h>
 
@@ -32,6 +32,8 @@ void am_ignored_check(struct am_call *call, uint64_t value, const char *argument
 {
     struct am_thread *thread = am_thread_get();
 
+    if (value == 0 && call->is_free)
+        return; /* cleaning up after a failure is handling it */
     for (unsigned i = 0; i < AM_FAILURES_MAX; i++) {
         struct am_failure *note = &thread->failure[i];
         struct am_finding *f;
@@ -43,6 +45,7 @@ void am_ignored_check(struct am_call *call, uint64_t value, const char *argument
                          "%s is 0x%" PRIx64 ", which is what was left where a call that "
                          "failed with %d should have put its result",
                          argument, value, note->rc);
+        f->needs_refusal = true; /* the program may have put a good value there */
         f->advice =
             "check the code of every call; aclGetRecentErrMsg() returns the reason";
         am_finding_at(f, "used here", call->site);

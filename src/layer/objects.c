@@ -136,6 +136,7 @@ static void object_delete(struct am_object *object)
         return;
     am_touch_forget(object->bytes);
     am_bytes_put(object->bytes);
+    free(object->uses);
     if (object->kind == AM_OBJECT_STREAM)
         am_agent_put(object->agent);
     if (object->kind == AM_OBJECT_EVENT || object->kind == AM_OBJECT_NOTIFY)
@@ -349,4 +350,6 @@ void am_call_unref(struct am_call *call)
 {
     am_call_ref_object(call, NULL);
     am_call_ref_agent(call, NULL);
+    am_record_put(call->record);
+    call->record = NULL;
 }

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/sys.h"
 #include "base/util.h"
+#include "layer/thread.h"
 
 #define AGENTS_MAX 65536
 #define HOST 0
@@ -21,7 +22,7 @@ static struct {
     uint32_t n;        /* numbers that were used */
     uint32_t *spare;   /* numbers that are free */
     uint32_t n_spare;
-    uint64_t n_queued;        /* pieces of work so far */
+    uint64_t n_queued;        /* works so far */
     size_t n_pending;         /* works that stand in lists */
     struct am_clock released; /* what records of shared events and notifies knew */
 } host;
@@ -71,22 +72,6 @@ struct am_agent *am_agent_make(uint64_t handle)
     return agent;
 }
 
-/* A function's work has two owners, the list and the function. */
-static void work_delete(struct am_work *work)
-{
-    if (work->type == AM_WORK_FUNCTION && --work->n_owners > 0) {
-        work->is_dropped = true;
-        return;
-    }
-    for (size_t i = 0; i < work->n_pieces; i++)
-        am_bytes_put(work->pieces[i].bytes);
-    if (work->pieces != work->inline_pieces)
-        free(work->pieces);
-    am_signal_put(work->signal);
-    am_clock_free(&work->host);
-    free(work);
-}
-
 void am_agent_put(struct am_agent *agent)
 {
     if (agent == NULL || --agent->refs > 0)
@@ -98,6 +83,14 @@ void am_agent_put(struct am_agent *agent)
     free(agent);
 }
 
+void am_agent_end(struct am_agent *agent)
+{
+    am_agent_abort(agent);
+    am_host_joins_agent(agent);
+    agent->handle = 0; /* the next stream may have the handle */
+    am_agent_put(agent);
+}
+
 const char *am_agent_text(uint32_t number, char *text, size_t n)
 {
     if (number == HOST)
@@ -107,7 +100,31 @@ const char *am_agent_text(uint32_t number, char *text, size_t n)
     return text;
 }
 
-/* ---- signals ---- */
+/* ---- records and signals ---- */
+
+struct am_record *am_record_make(void)
+{
+    struct am_record *record = am_sys_calloc(1, sizeof *record);
+
+    if (record != NULL)
+        record->refs = 1;
+    return record;
+}
+
+struct am_record *am_record_get(struct am_record *record)
+{
+    if (record != NULL)
+        record->refs++;
+    return record;
+}
+
+void am_record_put(struct am_record *record)
+{
+    if (record == NULL || --record->refs > 0)
+        return;
+    am_clock_free(&record->clock);
+    free(record);
+}
 
 struct am_signal *am_signal_make(bool is_notify)
 {
@@ -124,8 +141,39 @@ void am_signal_put(struct am_signal *signal)
 {
     if (signal == NULL || --signal->refs > 0)
         return;
+    am_record_put(signal->record);
+    am_record_put(signal->last);
     am_clock_free(&signal->clock);
+    am_clock_free(&signal->waited);
     free(signal);
+}
+
+struct am_record *am_signal_record(struct am_signal *signal)
+{
+    if (signal->record != NULL && signal->record->n_queued > 0) {
+        am_record_put(signal->record);
+        signal->record = NULL;
+    }
+    if (signal->record == NULL)
+        signal->record = am_record_make();
+    am_record_put(signal->last);
+    signal->last = am_record_get(signal->record);
+    return signal->record;
+}
+
+void am_signal_reset(struct am_signal *signal)
+{
+    if (signal->record != NULL && signal->record->n_queued > 0) {
+        am_record_put(signal->record);
+        signal->record = NULL;
+    }
+}
+
+struct am_record *am_signal_target(struct am_signal *signal)
+{
+    if (signal->record == NULL && !signal->is_repeated)
+        signal->record = am_record_make();
+    return signal->record;
 }
 
 /* ---- work ---- */
@@ -164,16 +212,28 @@ void am_work_piece(struct am_work *work, struct am_object *area, uint64_t at,
         am_bytes_get(bytes), at, size, is_write, area->key + at, area->key};
 }
 
-static void work_clear(struct am_work *work)
+void am_work_drop(struct am_work *work)
 {
     for (size_t i = 0; i < work->n_pieces; i++)
         am_bytes_put(work->pieces[i].bytes);
     if (work->pieces != work->inline_pieces)
         free(work->pieces);
+    work->n_pieces = 0;
+    work->pieces = work->inline_pieces;
 }
 
-/* Its pieces, one step of the agent with this number and clock. */
-static void work_touch(struct am_work *work, uint32_t number, struct am_clock *clock,
+/* A work of a list, that was allocated. */
+static void work_delete(struct am_work *work)
+{
+    am_work_drop(work);
+    am_signal_put(work->signal);
+    am_record_put(work->record);
+    am_clock_free(&work->host);
+    free(work);
+}
+
+/* Reports conflicts of the work, a step of an agent, and adds it to the history. */
+static void access_run(struct am_work *work, uint32_t number, struct am_clock *clock,
                        bool is_order_unknown)
 {
     struct am_access access = {
@@ -191,88 +251,90 @@ static void work_touch(struct am_work *work, uint32_t number, struct am_clock *c
             am_report_race(p, at, work, &other);
     }
     /*
-     * What the host did is over before anything that is queued later, so it can be in
-     * conflict only with work that was queued earlier and still waits.
+     * An access of the host is over before anything that is queued later, so it can be in
+     * conflict only with work that was queued earlier and is pending.
      */
     if (number == HOST && host.n_pending == 0)
         return;
     for (size_t i = 0; i < work->n_pieces; i++) {
         const struct am_piece *p = &work->pieces[i];
+        struct am_object *area = number != HOST ? am_area_find(p->area) : NULL;
 
         access.is_write = p->is_write;
-        access.area = p->area;
         am_bytes_note(p->bytes, p->at, p->size, &access, clock);
+        if (area != NULL && area->bytes == p->bytes)
+            am_uses_note(area, &access, &host.clock);
     }
 }
 
-/* Whether the work can run in the model. */
 static bool work_can_run(const struct am_work *work)
 {
-    if (work->type == AM_WORK_FUNCTION)
-        return work->is_over;
-    if (work->type != AM_WORK_WAIT || work->is_order_unknown || work->signal->is_shared)
+    if (work->type != AM_WORK_WAIT || work->is_forced ||
+        (work->signal != NULL && work->signal->is_shared))
         return true;
-    return work->signal->is_notify ? work->signal->is_set
-                                   : work->signal->n_run >= work->record;
+    return work->record != NULL ? work->record->is_complete : work->signal->is_set;
 }
 
 static void record_run(struct am_work *work)
 {
+    struct am_record *record = work->record;
     struct am_signal *signal = work->signal;
     struct am_agent *agent = work->agent;
 
     step_next(agent->number, &agent->clock);
-    if (!signal->is_notify)
-        am_clock_free(&signal->clock); /* a new record is the one that counts */
-    am_clock_join(&signal->clock, &agent->clock);
-    signal->recorded = work->site;
-    signal->n_run++;
-    signal->is_set = true;
-    if (signal->is_shared)
+    if (record != NULL) {
+        am_clock_join(&record->clock, &agent->clock);
+        record->is_order_unknown |= agent->is_order_unknown;
+        record->is_complete = --record->n_pending == 0;
+    } else if (!signal->is_set) {
+        am_clock_free(&signal->clock);
+        am_clock_join(&signal->clock, &agent->clock);
+    } else { /* either record may end the wait: only what both know is sure */
+        am_clock_meet(&signal->clock, &agent->clock);
+    }
+    if (signal != NULL)
+        signal->is_set = true;
+    if (signal != NULL && signal->is_shared)
         am_clock_join(&host.released, &agent->clock);
 }
 
 static void wait_run(struct am_work *work)
 {
+    struct am_record *record = work->record;
     struct am_signal *signal = work->signal;
     struct am_agent *agent = work->agent;
 
-    am_clock_join(&agent->clock, &signal->clock);
-    if (signal->is_shared || work->is_order_unknown) {
+    if (record != NULL) {
+        am_clock_join(&agent->clock, &record->clock);
+        agent->is_order_unknown |= record->is_order_unknown;
+    }
+    if (work->is_forced || (signal != NULL && signal->is_shared)) {
         am_clock_join(&agent->clock, &host.released);
         agent->is_order_unknown = true;
     }
+    if (signal == NULL)
+        return;
     if (signal->is_notify) {
-        signal->is_set = false;
+        am_clock_join(&agent->clock, &signal->clock);
         am_clock_free(&signal->clock);
+        signal->is_set = false;
     }
+    am_clock_join(&signal->waited, &agent->clock);
 }
 
 static void work_run(struct am_work *work)
 {
     struct am_agent *agent = work->agent;
 
-    switch (work->type) {
-    case AM_WORK_TOUCH:
-    case AM_WORK_FREE:
-        work_touch(work, agent->number, &agent->clock, agent->is_order_unknown);
-        break;
-    case AM_WORK_RECORD:
+    if (work->type == AM_WORK_RECORD)
         record_run(work);
-        break;
-    case AM_WORK_WAIT:
+    else if (work->type == AM_WORK_WAIT)
         wait_run(work);
-        break;
-    case AM_WORK_RESET:
-        step_next(agent->number, &agent->clock);
-        break;
-    case AM_WORK_FUNCTION:
-        am_clock_join(&agent->clock, &host.clock); /* what the function knew */
-        break;
-    }
+    else
+        access_run(work, agent->number, &agent->clock, agent->is_order_unknown);
 }
 
-/* Runs what can be run; whether anything did. */
+/* Runs the works that can run; true: there was one. */
 static bool agent_progress(struct am_agent *agent)
 {
     struct am_work *work;
@@ -292,7 +354,7 @@ static bool agent_progress(struct am_agent *agent)
 static void all_progress(void)
 {
     struct am_agent *agent;
-    bool is_any = true;
+    bool is_any = host.n_pending > 0;
 
     while (is_any) {
         is_any = false;
@@ -301,207 +363,273 @@ static void all_progress(void)
     }
 }
 
-/* A copy that outlives the caller; NULL without memory. */
-static struct am_work *work_enqueue(struct am_work *work)
+void am_record_complete(struct am_record *record, bool is_order_unknown)
+{
+    record->is_complete = true;
+    record->is_order_unknown |= is_order_unknown;
+    all_progress();
+}
+
+void am_record_by_host(struct am_record *record)
+{
+    am_clock_join(&record->clock, &host.clock);
+    am_record_complete(record, false);
+}
+
+/* A copy that outlives the caller goes into the agent's list; false: no memory. */
+static bool work_enqueue(struct am_work *work)
 {
     struct am_work *queued = am_sys_malloc(sizeof *queued);
 
     if (queued == NULL)
-        return NULL;
+        return false;
     *queued = *work;
     if (work->pieces == work->inline_pieces)
         queued->pieces = queued->inline_pieces;
     if (queued->signal != NULL)
         queued->signal->refs++;
+    am_record_get(queued->record);
     am_clock_join(&queued->host, &host.clock);
     TAILQ_INSERT_TAIL(&queued->agent->works, queued, link);
     host.n_pending++;
-    return queued;
+    return true;
 }
 
-static void agent_joins_host(struct am_agent *agent)
+/* The calling thread's: of the host, or of the function of a stream that it runs. */
+static void own_work_run(struct am_work *work)
 {
-    if (agent->host_version != host.version) {
-        am_clock_join(&agent->clock, &host.clock);
-        agent->host_version = host.version;
+    struct am_thread *thread = am_thread_get();
+    struct am_agent *agent = thread != NULL ? thread->function_agent : NULL;
+
+    if (agent == NULL) {
+        access_run(work, HOST, &host.clock, false);
+    } else {
+        access_run(work, agent->number, &agent->clock, agent->is_order_unknown);
+        am_clock_join(&host.clock, &agent->clock); /* the function may notify a thread */
     }
+    host.version++;
 }
 
 void am_work_queue(struct am_work *work)
 {
     struct am_agent *agent = work->agent;
 
-    if (!is_open()) {
-        work_clear(work);
-        return;
-    }
     host.n_queued++;
+    if (work->type == AM_WORK_RECORD && work->record != NULL) {
+        work->record->n_queued++;
+        work->record->n_pending++;
+    }
     for (size_t i = 0; agent != NULL && i < work->n_pieces; i++)
         am_touch_watch(work->pieces[i].bytes);
-    if (agent == NULL) {
-        work_touch(work, HOST, &host.clock, false);
-        host.version++;
-        work_clear(work);
-        return;
-    }
-    if (TAILQ_EMPTY(&agent->works) && work_can_run(work)) {
-        agent_joins_host(agent);
+    if (!is_open()) {
+        am_work_drop(work);
+    } else if (agent == NULL) {
+        own_work_run(work);
+        am_work_drop(work);
+    } else if (TAILQ_EMPTY(&agent->works) && work_can_run(work)) {
+        if (agent->host_version != host.version) {
+            am_clock_join(&agent->clock, &host.clock);
+            agent->host_version = host.version;
+        }
         work_run(work);
-        work_clear(work);
-    } else if (work_enqueue(work) == NULL) {
-        work_clear(work);
+        am_work_drop(work);
+    } else if (!work_enqueue(work)) {
+        am_work_drop(work);
+        if (work->record != NULL && work->type == AM_WORK_RECORD)
+            am_record_complete(work->record, true);
     }
     if (work->type == AM_WORK_RECORD || work->type == AM_WORK_WAIT)
         all_progress();
 }
 
-/* ---- functions of the program ---- */
-
-struct am_work *am_function_queue(struct am_call *call, struct am_agent *agent)
+struct am_record *am_agent_record(struct am_call *call, struct am_agent *agent,
+                                  struct am_record *record)
 {
     struct am_work work;
 
-    struct am_work *queued;
-
-    am_work_begin(&work, AM_WORK_FUNCTION, call, agent);
-    queued = is_open() ? work_enqueue(&work) : NULL;
-    if (queued != NULL) {
-        queued->n_owners = 2;
-        agent->refs++;
-    }
-    return queued;
+    if (record == NULL)
+        record = am_record_make();
+    if (record == NULL)
+        return NULL;
+    am_work_begin(&work, AM_WORK_RECORD, call, agent);
+    work.record = record;
+    am_work_queue(&work);
+    return record;
 }
 
-/* The work before `until` is done, even if the model does not know why. */
-static void works_force(struct am_agent *agent, const struct am_work *until)
+void am_agent_wait(struct am_call *call, struct am_agent *agent, struct am_record *record)
 {
-    struct am_work *work;
+    struct am_work work;
 
-    all_progress();
-    while ((work = TAILQ_FIRST(&agent->works)) != NULL && work != until) {
-        work->is_over = true;
-        work->is_order_unknown = true; /* a wait ended by something outside the model */
-        if (!agent_progress(agent))
-            break;
-        all_progress();
-    }
-}
-
-void am_function_begin(struct am_work *work)
-{
-    struct am_agent *agent = work->agent;
-
-    if (work->is_dropped)
-        return;
-    works_force(agent, work);
-    /* A thread that the function notifies knows as much as the function. */
-    am_clock_join(&host.clock, &agent->clock);
-    host.version++;
-}
-
-void am_function_end(struct am_work *work)
-{
-    struct am_agent *agent = work->agent;
-
-    work->is_over = true;
-    if (!work->is_dropped) {
-        agent_progress(agent);
-        all_progress();
-    }
-    work_delete(work);
-    am_agent_put(agent);
+    am_work_begin(&work, AM_WORK_WAIT, call, agent);
+    work.record = record;
+    am_work_queue(&work);
 }
 
 /* ---- the host waits ---- */
 
-/* With those that the work in the list will take, or a few more. */
-uint64_t am_agent_step(const struct am_agent *agent)
+static bool is_pending(const struct am_agent *agent, const struct am_record *record)
 {
-    uint64_t step = host.steps[agent->number];
     const struct am_work *work;
 
-    TAILQ_FOREACH (work, &agent->works, link)
-        step++;
-    return step;
+    TAILQ_FOREACH (work, &agent->works, link) {
+        if (record == NULL || (work->type == AM_WORK_RECORD && work->record == record))
+            return true;
+    }
+    return false;
 }
 
-void am_host_joins_agent(struct am_agent *agent, uint64_t step)
+#define FORCE_DEPTH 32
+
+static void record_force(const struct am_record *record, int depth);
+
+/*
+ * The work of the agent up to the record, or all, is known to be done.  Waits in it are
+ * over: because of work that is known to be done, too, or of something outside the model.
+ */
+static void works_force(struct am_agent *agent, const struct am_record *record, int depth)
 {
-    uint64_t own;
+    struct am_work *work;
 
-    works_force(agent, NULL);
-    own = am_clock_get(&agent->clock, agent->number);
-    /* Work that another thread queued since was not waited for. */
-    if (step != 0 && own > step && TAILQ_EMPTY(&agent->works))
-        am_clock_set(&agent->clock, agent->number, step);
-    am_clock_join(&host.clock, &agent->clock);
-    am_clock_set(&agent->clock, agent->number, own);
-    agent->is_order_unknown = false;
-    host.version++;
+    while (is_pending(agent, record)) {
+        work = TAILQ_FIRST(&agent->works);
+        if (work->record != NULL && depth < FORCE_DEPTH) {
+            record_force(work->record, depth + 1);
+            all_progress();
+            if (TAILQ_FIRST(&agent->works) != work)
+                continue;
+        }
+        work->is_forced = true;
+        agent_progress(agent);
+        all_progress();
+    }
 }
 
-void am_host_joins_signal(struct am_signal *signal)
+static void record_force(const struct am_record *record, int depth)
+{
+    struct am_agent *agent;
+
+    if (record->n_pending == 0)
+        return;
+    TAILQ_FOREACH (agent, &am_agents, link)
+        works_force(agent, record, depth);
+}
+
+/* A call of this thread has waited for what has this clock. */
+static void host_learn(const struct am_clock *clock)
+{
+    struct am_thread *thread = am_thread_get();
+
+    am_clock_join(&host.clock, clock);
+    host.version++;
+    if (thread != NULL && thread->function_agent != NULL)
+        am_clock_join(&thread->function_agent->clock, clock);
+}
+
+void am_host_joins_record(struct am_record *record)
+{
+    if (record == NULL)
+        return;
+    record_force(record, 0);
+    host_learn(&record->clock);
+}
+
+void am_host_joins_agent(struct am_agent *agent)
+{
+    works_force(agent, NULL, 0);
+    host_learn(&agent->clock);
+    agent->is_order_unknown = false;
+}
+
+/* Of each stream, what it did up to its last access of the bytes. */
+void am_host_joins_users(struct am_bytes *bytes)
+{
+    struct am_agent *agent;
+
+    TAILQ_FOREACH (agent, &am_agents, link) {
+        uint64_t step = am_bytes_last_step(bytes, agent->number);
+        uint64_t own = am_clock_get(&agent->clock, agent->number);
+
+        if (step == 0)
+            continue;
+        am_clock_set(&agent->clock, agent->number, step);
+        host_learn(&agent->clock);
+        am_clock_set(&agent->clock, agent->number, own);
+    }
+}
+
+void am_host_joins_waits(struct am_signal *signal)
 {
     struct am_agent *agent;
     struct am_work *work;
-    struct am_work *next;
 
     all_progress();
-    /* The record ran, so everything before it did. */
     TAILQ_FOREACH (agent, &am_agents, link) {
-        for (work = TAILQ_FIRST(&agent->works); work != NULL; work = next) {
-            next = TAILQ_NEXT(work, link);
-            if (work->type == AM_WORK_RECORD && work->signal == signal) {
-                works_force(agent, next);
-                break;
-            }
+        TAILQ_FOREACH (work, &agent->works, link) {
+            if (work->type == AM_WORK_WAIT && work->signal == signal &&
+                work->record != NULL)
+                record_force(work->record, 0);
         }
     }
-    am_clock_join(&host.clock, &signal->clock);
-    host.version++;
+    all_progress();
+    host_learn(&signal->waited);
+}
+
+void am_agent_joins_host(struct am_agent *agent)
+{
+    am_clock_join(&agent->clock, &host.clock);
 }
 
 void am_agent_abort(struct am_agent *agent)
 {
     struct am_work *work;
-    struct am_work *next;
 
-    for (work = TAILQ_FIRST(&agent->works); work != NULL; work = next) {
-        next = TAILQ_NEXT(work, link);
+    while ((work = TAILQ_FIRST(&agent->works)) != NULL) {
         TAILQ_REMOVE(&agent->works, work, link);
         host.n_pending--;
+        if (work->type == AM_WORK_RECORD && work->record != NULL) {
+            work->record->n_pending--;
+            work->record->is_complete = true; /* waits fail, and their streams go on */
+            work->record->is_order_unknown = true;
+        }
         work_delete(work);
     }
+    all_progress();
+}
+
+void am_signal_end(struct am_signal *signal)
+{
+    struct am_agent *agent;
+    struct am_work *work;
+
+    TAILQ_FOREACH (agent, &am_agents, link) {
+        TAILQ_FOREACH (work, &agent->works, link) {
+            if (work->signal == signal && work->type == AM_WORK_WAIT &&
+                (work->record == NULL || work->record->n_queued == 0))
+                work->is_forced = true;
+        }
+    }
+    all_progress();
 }
 
 /* ---- in use ---- */
 
-static const struct am_piece *work_uses(const struct am_work *work, uint64_t area)
-{
-    for (size_t i = 0; i < work->n_pieces; i++) {
-        if (work->pieces[i].area == area)
-            return &work->pieces[i];
-    }
-    return NULL;
-}
-
 bool am_area_is_in_use(const struct am_object *area, struct am_access *ret_access)
 {
-    struct am_access free_it = {.agent = HOST, .is_write = true, .area = area->key};
     struct am_agent *agent;
     struct am_work *work;
-    uint64_t where;
 
     if (area->bytes == NULL)
         return false;
-    if (am_bytes_conflict(area->bytes, 0, area->size, &free_it, &host.clock, ret_access,
-                          &where))
+    if (am_uses_find(area, &host.clock, ret_access))
         return true;
     TAILQ_FOREACH (agent, &am_agents, link) {
         TAILQ_FOREACH (work, &agent->works, link) {
-            const struct am_piece *p = work_uses(work, area->key);
+            for (size_t i = 0; i < work->n_pieces && !agent->is_order_unknown; i++) {
+                const struct am_piece *p = &work->pieces[i];
 
-            if (p != NULL && p->bytes == area->bytes && !agent->is_order_unknown) {
+                if (p->area != area->key || p->bytes != area->bytes)
+                    continue;
                 *ret_access = (struct am_access){
                     .agent = agent->number, .site = work->site, .is_write = p->is_write};
                 return true;
@@ -511,17 +639,35 @@ bool am_area_is_in_use(const struct am_object *area, struct am_access *ret_acces
     return false;
 }
 
-static const struct am_piece *work_at(const struct am_work *work,
-                                      const struct am_bytes *bytes, uint64_t at,
-                                      bool is_write)
+struct am_agent *am_wait_recorder(const struct am_work *wait)
 {
-    for (size_t i = 0; i < work->n_pieces; i++) {
-        const struct am_piece *p = &work->pieces[i];
+    struct am_agent *agent;
+    const struct am_work *work;
 
-        if (p->bytes == bytes && at - p->at < p->size && (p->is_write || is_write))
-            return p;
+    TAILQ_FOREACH (agent, &am_agents, link) {
+        TAILQ_FOREACH (work, &agent->works, link) {
+            if (work->type == AM_WORK_RECORD && work->record == wait->record &&
+                (wait->record != NULL || work->signal == wait->signal))
+                return agent;
+        }
     }
     return NULL;
+}
+
+bool am_agent_is_behind_function(const struct am_agent *agent)
+{
+    const struct am_thread *thread = am_thread_get();
+
+    if (thread == NULL || thread->function_agent == NULL)
+        return false;
+    for (int i = 0; agent != NULL && i < FORCE_DEPTH; i++) {
+        const struct am_work *first = TAILQ_FIRST(&agent->works);
+
+        if (agent == thread->function_agent)
+            return true;
+        agent = first != NULL ? am_wait_recorder(first) : NULL;
+    }
+    return false;
 }
 
 bool am_bytes_in_flight_at(struct am_bytes *bytes, uint64_t at, bool is_write,
@@ -535,10 +681,15 @@ bool am_bytes_in_flight_at(struct am_bytes *bytes, uint64_t at, bool is_write,
     if (am_bytes_conflict(bytes, at, 1, &touch, &host.clock, ret_access, &where))
         return true;
     TAILQ_FOREACH (agent, &am_agents, link) {
+        if (agent->is_order_unknown || am_agent_is_behind_function(agent))
+            continue;
         TAILQ_FOREACH (work, &agent->works, link) {
-            const struct am_piece *p = work_at(work, bytes, at, is_write);
+            for (size_t i = 0; i < work->n_pieces; i++) {
+                const struct am_piece *p = &work->pieces[i];
 
-            if (p != NULL && !agent->is_order_unknown) {
+                if (p->bytes != bytes || at - p->at >= p->size ||
+                    !(p->is_write || is_write))
+                    continue;
                 *ret_access = (struct am_access){
                     .agent = agent->number, .site = work->site, .is_write = p->is_write};
                 return true;
@@ -571,28 +722,12 @@ uint64_t am_order_version(void)
     return host.version + host.n_queued + 1;
 }
 
-void am_signal_end(struct am_signal *signal)
+bool am_wait_is_stalled(const struct am_work *wait)
 {
-    struct am_agent *agent;
-    struct am_work *work;
-
-    TAILQ_FOREACH (agent, &am_agents, link) {
-        TAILQ_FOREACH (work, &agent->works, link) {
-            if (work->signal == signal)
-                work->is_order_unknown = true;
-        }
-    }
-    all_progress();
-}
-
-void am_host_joins_users(struct am_bytes *bytes)
-{
-    struct am_agent *agent;
-
-    TAILQ_FOREACH (agent, &am_agents, link) {
-        if (am_bytes_were_used_by(bytes, agent->number))
-            am_host_joins_agent(agent, 0);
-    }
+    if (wait->type != AM_WORK_WAIT || wait->signal == NULL || wait->signal->is_shared)
+        return false;
+    return wait->record != NULL ? wait->record->n_queued == 0
+                                : am_wait_recorder(wait) == NULL;
 }
 
 bool am_signal_is_in_use(const struct am_signal *signal, struct am_site *ret_site)
@@ -602,11 +737,27 @@ bool am_signal_is_in_use(const struct am_signal *signal, struct am_site *ret_sit
 
     TAILQ_FOREACH (agent, &am_agents, link) {
         TAILQ_FOREACH (work, &agent->works, link) {
-            if (work->signal == signal && work->type == AM_WORK_WAIT) {
+            if (work->signal == signal && am_wait_is_stalled(work)) {
                 *ret_site = work->site;
                 return true;
             }
         }
+    }
+    return false;
+}
+
+bool am_agent_is_stalled(const struct am_agent *agent, struct am_site *ret_site)
+{
+    const struct am_work *first = TAILQ_FIRST(&agent->works);
+    const struct am_work *wait = first;
+
+    for (int i = 0; wait != NULL && wait->type == AM_WORK_WAIT; i++) {
+        if (am_wait_is_stalled(wait) || i == FORCE_DEPTH) { /* or a cycle */
+            *ret_site = first->site;
+            return true;
+        }
+        agent = am_wait_recorder(wait);
+        wait = agent != NULL ? TAILQ_FIRST(&agent->works) : NULL;
     }
     return false;
 }

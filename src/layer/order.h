@@ -1,15 +1,19 @@
 /*
- * What happens before what: streams, events, notifies, functions of the program, and the
- * host that waits.
+ * Happens-before order: streams, events, notifies, functions of the program, and the host.
  *
- * The model runs the streams.  Work runs in the model when it is queued, unless its
- * stream waits for something there: an event or notify whose record is not queued yet, or
- * that is behind another wait, or a function of the program that has not run.  Then the
- * work stands in the agent's list until the wait is over.  So what is found depends on the
+ * A model runs the streams.  Work runs in the model when it is queued, unless its stream
+ * waits in the model: for a record that is not queued yet or is itself behind a wait, for a
+ * notify that is not set, or for a function of the program that has not returned.  Then
+ * the work is pending in the agent's list until the wait ends.  So findings depend on the
  * order of the program's calls and not on when the work really ran.
  *
+ * A record is an object with its own clock.  A wait holds the record that it waits for, so
+ * an event that is recorded again does not change earlier waits.  A function of the program
+ * is a record before it, which the host knows when the function begins, and a wait for its
+ * end.  What the function does itself is a step of its stream.
+ *
  * The host is one agent for all its threads: how threads wait for each other is not seen,
- * so a thread is taken to know what calls of other threads waited for before.
+ * so a thread is assumed to know what calls of other threads waited for before.
  */
 #ifndef AM_LAYER_ORDER_H
 #define AM_LAYER_ORDER_H
@@ -23,12 +27,10 @@
 #include "layer/clock.h"
 
 enum am_work_type {
-    AM_WORK_TOUCH,    /* reads and writes bytes */
-    AM_WORK_FREE,     /* frees a block in its turn */
-    AM_WORK_RECORD,   /* of an event or notify */
-    AM_WORK_WAIT,     /* for one */
-    AM_WORK_RESET,    /* of an event */
-    AM_WORK_FUNCTION, /* of the program, which the stream waits for */
+    AM_WORK_ACCESS, /* reads and writes bytes */
+    AM_WORK_FREE,   /* frees a block of a pool */
+    AM_WORK_RECORD, /* of an event or notify, or a position in the stream */
+    AM_WORK_WAIT,   /* for a record, or for a notify */
 };
 
 struct am_piece {
@@ -42,18 +44,25 @@ struct am_piece {
 
 #define AM_PIECES_INLINE 4
 
+/* A point in the order: a record of an event, a position in a stream, the end of a function. */
+struct am_record {
+    uint32_t refs;
+    uint32_t n_queued;     /* works that record it, so far */
+    uint32_t n_pending;    /* of these, works that have not run */
+    bool is_complete;      /* it was recorded, and waits for it end */
+    bool is_order_unknown; /* something outside the model may order it */
+    struct am_clock clock;
+};
+
 struct am_work {
     TAILQ_ENTRY(am_work) link;
     enum am_work_type type;
     struct am_site site;
     struct am_agent *agent;
-    struct am_signal *signal;
-    uint64_t record;       /* of a wait for an event: the number of the record */
-    struct am_clock host;  /* what the host knew when it was queued */
-    bool is_over;          /* of a function: it has run, or will not */
-    bool is_dropped;       /* of a function: it is in no list any more */
-    uint8_t n_owners;      /* of a function: the list, and who runs it */
-    bool is_order_unknown; /* of a wait: other processes may end it */
+    struct am_signal *signal; /* of an event or notify; NULL: none */
+    struct am_record *record; /* that is recorded or waited for; NULL: of a notify */
+    struct am_clock host;     /* what the host knew when it was queued */
+    bool is_forced;           /* of a wait: it ended outside the model */
     size_t n_pieces;
     size_t n_max;
     struct am_piece *pieces; /* inline_pieces, or allocated */
@@ -62,18 +71,20 @@ struct am_work {
 
 TAILQ_HEAD(am_works, am_work);
 
-/* A stream's or the host's. */
+/* A stream, or the host. */
 struct am_agent {
     TAILQ_ENTRY(am_agent) link;
     uint32_t refs;
     uint32_t number;
-    uint64_t handle; /* of the stream */
+    uint64_t handle; /* of the stream; 0: it was destroyed */
     uint64_t context;
     int16_t device;
+    bool is_default;       /* a default stream: it has no object */
+    bool is_never_waited;  /* synchronising it returns at once */
     bool is_order_unknown; /* it waited for something outside the model */
     struct am_clock clock;
     uint64_t host_version; /* of the host's clock when it was joined last */
-    struct am_works works; /* the first one waits */
+    struct am_works works; /* pending; the first one is a wait */
     struct am_site made;
 };
 
@@ -81,16 +92,15 @@ struct am_agent {
 struct am_signal {
     uint32_t refs;
     bool is_notify;
-    bool is_repeated;  /* made to be recorded again and again: no wait before the first */
-    bool is_shared;    /* with other processes */
-    bool is_set;       /* a notify */
-    bool is_reset;     /* an event, since its last record was queued */
-    bool lacks_sync;   /* an event made without ACL_EVENT_SYNC */
-    uint64_t stream;   /* of the record that was queued last */
-    uint64_t n_queued; /* records */
-    uint64_t n_run;
-    struct am_clock clock; /* of the last record that ran */
-    struct am_site recorded;
+    bool is_repeated; /* of an event: a wait before the first record ends at once */
+    bool is_shared;   /* with other processes */
+    bool is_set;      /* of a notify */
+    bool lacks_sync;  /* of an event made without ACL_EVENT_SYNC */
+    uint64_t stream;  /* of the record that was queued last */
+    struct am_record *record; /* of an event: what a wait is for; NULL: nothing yet */
+    struct am_record *last;   /* the record that was queued last; NULL: none */
+    struct am_clock clock;    /* of a notify: what a wait learns */
+    struct am_clock waited;   /* what the streams knew when they waited for it */
     uint64_t handle;
 };
 
@@ -103,33 +113,57 @@ struct am_agent *am_agent_make(uint64_t handle);
 /* A stream's, by its handle; a default stream's is made when it is first seen. */
 struct am_agent *am_agent_find(struct am_call *call, const void *stream);
 void am_agent_put(struct am_agent *agent);
+/* The stream was destroyed: its work is done or dropped.  Puts the agent. */
+void am_agent_end(struct am_agent *agent);
+
 struct am_signal *am_signal_make(bool is_notify);
 void am_signal_put(struct am_signal *signal);
+/* The record of a call that records the event; NULL: no memory. */
+struct am_record *am_signal_record(struct am_signal *signal);
+/* A reset was queued: waits are for the next record. */
+void am_signal_reset(struct am_signal *signal);
+/* The record that a wait from now on is for; NULL: none, or no memory. */
+struct am_record *am_signal_target(struct am_signal *signal);
+
+struct am_record *am_record_make(void);
+struct am_record *am_record_get(struct am_record *record);
+void am_record_put(struct am_record *record);
+/* The record was made by something outside the model, or never will be: waits end. */
+void am_record_complete(struct am_record *record, bool is_order_unknown);
+/* The host made the record, in a call that is done. */
+void am_record_by_host(struct am_record *record);
 
 /*
- * A piece of work on the caller's stack.  Pieces are added, then it is queued, or done at
- * once by the host where the agent is NULL.
+ * Work on the caller's stack.  Pieces are added, then it is queued; where the agent is NULL
+ * it is the calling thread's, and runs at once.  Both clear the work.
  */
 void am_work_begin(struct am_work *work, enum am_work_type type, struct am_call *call,
                    struct am_agent *agent);
 void am_work_piece(struct am_work *work, struct am_object *area, uint64_t at,
                    uint64_t size, bool is_write);
 void am_work_queue(struct am_work *work);
-/* The same for a function of the program: what am_function_* take. NULL: no memory. */
-struct am_work *am_function_queue(struct am_call *call, struct am_agent *agent);
-void am_function_begin(struct am_work *work);
-void am_function_end(struct am_work *work);
+void am_work_drop(struct am_work *work);
+/* Queues a record of the agent's position; NULL: no memory.  With a record: adds to it. */
+struct am_record *am_agent_record(struct am_call *call, struct am_agent *agent,
+                                  struct am_record *record);
+/* Queues a wait of the agent's stream, for the end of a function or for a value. */
+void am_agent_wait(struct am_call *call, struct am_agent *agent,
+                   struct am_record *record);
 
-/* The host knows that the agent's work is done: all, or what was queued before `step`. */
-uint64_t am_agent_step(const struct am_agent *agent);
-void am_host_joins_agent(struct am_agent *agent, uint64_t step);
-void am_host_joins_signal(struct am_signal *signal);
+/* The host knows that the record was made; an agent's whole work is done. */
+void am_host_joins_record(struct am_record *record);
+void am_host_joins_agent(struct am_agent *agent);
+void am_host_joins_device(int device); /* streams.c */
 /* The host knows that all work that used the bytes is done. */
 void am_host_joins_users(struct am_bytes *bytes);
-/* Nothing records it any more: who waits for it goes on. */
+/* Every queued wait for the event is over. */
+void am_host_joins_waits(struct am_signal *signal);
+/* Nothing records it any more: waits for a record that is not queued end. */
 void am_signal_end(struct am_signal *signal);
-/* What stands in the agent's list will not be done. */
+/* The pending work of the agent will not be done. */
 void am_agent_abort(struct am_agent *agent);
+/* A function that waited for the host: its stream knows what the host knows. */
+void am_agent_joins_host(struct am_agent *agent);
 
 /* Whether work that was queued, and that the host does not know to be done, uses it. */
 bool am_area_is_in_use(const struct am_object *area, struct am_access *ret_access);
@@ -143,8 +177,16 @@ bool am_bytes_in_flight_at(struct am_bytes *bytes, uint64_t at, bool is_write,
                            struct am_access *ret_access);
 /* Changes when work is queued or known to be done. */
 uint64_t am_order_version(void);
-/* An event or notify for which a stream still waits, or that it has yet to record. */
+/* Whether a stream waits for a record of it that is not queued; then *ret_site is where. */
 bool am_signal_is_in_use(const struct am_signal *signal, struct am_site *ret_site);
+/* The agent that has the pending record which ends a pending wait; NULL: none. */
+struct am_agent *am_wait_recorder(const struct am_work *wait);
+/* Whether pending work of the agent begins after the function that this thread runs. */
+bool am_agent_is_behind_function(const struct am_agent *agent);
+/* Whether nothing that is queued ends a pending wait. */
+bool am_wait_is_stalled(const struct am_work *wait);
+/* Whether the agent's first wait depends on a wait that nothing queued ends. */
+bool am_agent_is_stalled(const struct am_agent *agent, struct am_site *ret_site);
 
 /* touch.c: queued work uses the bytes of a pinned block from now on. */
 void am_touch_watch(struct am_bytes *bytes);

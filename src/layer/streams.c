@@ -16,26 +16,53 @@
 
 /* ---- streams ---- */
 
+/* The agent of a default stream, which has no object. */
+static struct am_agent *default_agent_make(struct am_call *call, const void *stream)
+{
+    struct am_agent *agent = am_agent_make((uintptr_t)stream);
+    aclrtContext context = NULL;
+
+    if (agent == NULL)
+        return NULL;
+    am_check.below->aclrtGetCurrentContext(&context);
+    agent->is_default = true;
+    agent->context = (uintptr_t)context;
+    agent->device = call->device;
+    agent->made = call->site;
+    return agent;
+}
+
+static struct am_agent *default_agent_find(const void *stream)
+{
+    struct am_agent *agent;
+
+    TAILQ_FOREACH (agent, &am_agents, link) {
+        if (agent->is_default && agent->handle == (uintptr_t)stream)
+            return agent;
+    }
+    return NULL;
+}
+
 struct am_agent *am_agent_find(struct am_call *call, const void *stream)
 {
     struct am_object *object = am_handle_find(AM_OBJECT_STREAM, stream);
+    struct am_agent *agent;
 
     if (object != NULL)
         return object->is_freed ? NULL : object->agent;
-    for (struct am_agent *agent = TAILQ_FIRST(&am_agents); agent != NULL;
-         agent = TAILQ_NEXT(agent, link)) {
-        if (agent->handle == (uintptr_t)stream)
-            return agent; /* a default stream that was met before */
-    }
-    if (stream == NULL || !call->is_default_stream)
-        return NULL;
-    struct am_agent *agent = am_agent_make((uintptr_t)stream);
-
-    if (agent != NULL) {
-        agent->device = call->device;
-        agent->made = call->site;
-    }
+    agent = default_agent_find(stream);
+    if (agent == NULL && stream != NULL && call->is_default_stream)
+        agent = default_agent_make(call, stream);
     return agent;
+}
+
+/* From now on the program may name the default stream by its handle. */
+void am_after_default_stream(struct am_call *call)
+{
+    AM_ARGS(aclrtCtxGetCurrentDefaultStream);
+
+    if (call->rc == ACL_SUCCESS && default_agent_find(*a->stream) == NULL)
+        default_agent_make(call, *a->stream);
 }
 
 void am_before_use_stream(struct am_call *call)
@@ -73,6 +100,11 @@ void am_after_stream(struct am_call *call)
     agent->device = call->device;
     agent->context = call->context;
     agent->made = call->site;
+    if (call->id == AM_API_aclrtCreateStreamWithConfig)
+        agent->is_never_waited =
+            (((const struct am_args_aclrtCreateStreamWithConfig *)call->args)->flag &
+             (ACL_STREAM_PERSISTENT | ACL_STREAM_DEVICE_USE_ONLY |
+              ACL_STREAM_CPU_SCHEDULE)) != 0;
 }
 
 static void report_waiting(struct am_call *call, struct am_object *object,
@@ -93,7 +125,7 @@ static void report_waiting(struct am_call *call, struct am_object *object,
 void am_before_destroy_stream(struct am_call *call)
 {
     struct am_object *object = am_handle_find(AM_OBJECT_STREAM, call->stream);
-    struct am_work *first;
+    struct am_site wait;
 
     if (object == NULL) {
         am_ignored_check(call, (uintptr_t)call->stream, "stream");
@@ -105,9 +137,9 @@ void am_before_destroy_stream(struct am_call *call)
     }
     am_call_ref_object(call, object);
     am_call_ref_agent(call, object->agent);
-    first = object->agent != NULL ? TAILQ_FIRST(&object->agent->works) : NULL;
-    if (first != NULL && first->type == AM_WORK_WAIT)
-        report_waiting(call, object, &first->site, "work in it still waits");
+    if (object->agent != NULL && am_agent_is_stalled(object->agent, &wait))
+        report_waiting(call, object, &wait,
+                       "work in it waits for nothing that is queued");
     am_waits_begin(call, object->agent, NULL);
 }
 
@@ -120,31 +152,49 @@ void am_after_destroy_stream(struct am_call *call)
     if (call->rc != ACL_SUCCESS || object == NULL || object->is_freed)
         return;
     if (object->agent != NULL) {
-        am_host_joins_agent(object->agent, 0);
-        am_agent_abort(object->agent);
-        am_agent_put(object->agent);
+        am_host_joins_agent(object->agent);
+        am_agent_end(object->agent);
         object->agent = NULL;
     }
     am_object_free(call, object);
+}
+
+/* A host function waits for its own stream: the library refuses the call. */
+static void report_own_stream(struct am_call *call, const struct am_agent *agent)
+{
+    struct am_finding *f = am_call_finding(call);
+
+    am_finding_begin(f, AM_KIND_deadlock,
+                     "a function of stream 0x%" PRIx64
+                     " waits for work that is queued behind it",
+                     agent->handle);
+    f->advice = "wait in a thread of the program, not in the function";
+    f->needs_refusal = true;
+    am_finding_at(f, "the function waits here", call->site);
+    am_finding_at(f, "the stream was made here", agent->made);
+    am_call_report(call, f);
 }
 
 void am_before_sync_stream(struct am_call *call)
 {
     struct am_agent *agent = stream_use(call);
 
-    call->value = agent != NULL ? am_agent_step(agent) : 0;
+    if (agent != NULL && am_agent_is_behind_function(agent))
+        report_own_stream(call, agent);
+    if (agent != NULL && !agent->is_never_waited)
+        call->record = am_agent_record(call, agent, NULL);
     am_waits_begin(call, agent, NULL);
 }
 
-/* Whether the wait came to its end: a failure of the work also ends it. */
+/* Whether the wait ended: a failure of the work, also by a timeout in it, ends it too. */
 static bool is_over(aclError rc)
 {
     switch (rc) {
     case ACL_ERROR_INVALID_PARAM:
+    case ACL_ERROR_RT_PARAM_INVALID:
     case ACL_ERROR_RT_CONTEXT_NULL:
     case ACL_ERROR_RT_INVALID_HANDLE:
     case ACL_ERROR_RT_STREAM_SYNC_TIMEOUT:
-    case ACL_ERROR_RT_EVENT_SYNC_TIMEOUT:
         return false;
     default:
         return true;
@@ -154,12 +204,12 @@ static bool is_over(aclError rc)
 /* The agent again: the stream may have been destroyed while the call waited. */
 void am_after_sync_stream(struct am_call *call)
 {
-    struct am_agent *agent =
-        call->stream != NULL ? am_agent_find(call, call->stream) : NULL;
-
     am_waits_end(call);
-    if (is_over(call->rc) && agent != NULL && agent == call->agent)
-        am_host_joins_agent(agent, call->value);
+    if (!is_over(call->rc) || call->record == NULL)
+        return;
+    am_host_joins_record(call->record);
+    if (TAILQ_EMPTY(&call->agent->works))
+        call->agent->is_order_unknown = false;
 }
 
 void am_after_query_stream(struct am_call *call)
@@ -174,6 +224,12 @@ void am_after_query_stream(struct am_call *call)
 
 void am_before_sync_device(struct am_call *call)
 {
+    struct am_agent *agent;
+
+    TAILQ_FOREACH (agent, &am_agents, link) {
+        if (agent->device == call->device && agent->handle != 0)
+            call->record = am_agent_record(call, agent, call->record);
+    }
     am_waits_begin(call, NULL, NULL);
 }
 
@@ -182,11 +238,22 @@ void am_after_sync_device(struct am_call *call)
     struct am_agent *agent;
 
     am_waits_end(call);
-    if (call->is_after && !is_over(call->rc))
+    if (!is_over(call->rc))
         return;
+    am_host_joins_record(call->record);
     TAILQ_FOREACH (agent, &am_agents, link) {
-        if (agent->device == call->device)
-            am_host_joins_agent(agent, 0);
+        if (agent->device == call->device && TAILQ_EMPTY(&agent->works))
+            agent->is_order_unknown = false;
+    }
+}
+
+void am_host_joins_device(int device)
+{
+    struct am_agent *agent;
+
+    TAILQ_FOREACH (agent, &am_agents, link) {
+        if (agent->device == device)
+            am_host_joins_agent(agent);
     }
 }
 
@@ -197,7 +264,7 @@ void am_after_abort_stream(struct am_call *call)
 
     if (call->rc == ACL_SUCCESS && agent != NULL) {
         am_agent_abort(agent);
-        am_host_joins_agent(agent, 0);
+        am_host_joins_agent(agent);
     }
 }
 
@@ -211,7 +278,7 @@ void am_after_abort_device(struct am_call *call)
     TAILQ_FOREACH (agent, &am_agents, link) {
         if (agent->device == a->deviceId) {
             am_agent_abort(agent);
-            am_host_joins_agent(agent, 0);
+            am_host_joins_agent(agent);
         }
     }
 }
@@ -400,43 +467,34 @@ void am_after_record(struct am_call *call)
 
     if (signal == NULL)
         return;
-    signal->n_queued++;
     signal->stream = call->agent->handle;
-    signal->is_reset = false;
+    if (!signal->is_notify) {
+        work.record = am_signal_record(signal);
+        if (work.record == NULL)
+            return;
+    }
     am_work_queue(&work);
 }
 
 void am_after_reset_event(struct am_call *call)
 {
-    struct am_work work;
-    struct am_signal *signal = signal_work(call, &work, AM_WORK_RESET);
-
-    if (signal == NULL)
-        return;
-    signal->is_reset = true;
-    am_work_queue(&work);
+    if (call->rc == ACL_SUCCESS && call->object != NULL && call->object->signal != NULL)
+        am_signal_reset(call->object->signal);
 }
 
-void am_after_wait_event(struct am_call *call)
+void am_after_wait(struct am_call *call)
 {
     struct am_work work;
     struct am_signal *signal = signal_work(call, &work, AM_WORK_WAIT);
 
     if (signal == NULL)
         return;
-    /* A plain event that was not recorded yet is waited for until it is. */
-    work.record = signal->n_queued + (signal->is_reset || signal->n_queued == 0);
-    if (signal->is_repeated && signal->n_queued == 0)
-        return;
+    if (!signal->is_notify) {
+        work.record = am_signal_target(signal);
+        if (work.record == NULL && !signal->is_shared)
+            return;
+    }
     am_work_queue(&work);
-}
-
-void am_after_wait_notify(struct am_call *call)
-{
-    struct am_work work;
-
-    if (signal_work(call, &work, AM_WORK_WAIT) != NULL)
-        am_work_queue(&work);
 }
 
 void am_after_reset_notifies(struct am_call *call)
@@ -446,25 +504,38 @@ void am_after_reset_notifies(struct am_call *call)
     for (size_t i = 0; call->rc == ACL_SUCCESS && i < a->num; i++) {
         struct am_object *object = am_handle_find(AM_OBJECT_NOTIFY, a->notifies[i]);
 
-        if (object != NULL && object->signal != NULL)
+        if (object != NULL && object->signal != NULL) {
             object->signal->is_set = false;
+            am_clock_free(&object->signal->clock);
+        }
     }
+}
+
+/* The record that the call is about: another thread may record the event meanwhile. */
+void am_before_query_event(struct am_call *call)
+{
+    am_before_use_event(call);
+    if (call->object != NULL && call->object->signal != NULL)
+        call->record = am_record_get(am_signal_target(call->object->signal));
 }
 
 void am_before_sync_event(struct am_call *call)
 {
-    am_before_use_event(call);
+    am_before_query_event(call);
     am_waits_begin(call, NULL, call->object != NULL ? call->object->signal : NULL);
+}
+
+/* The record was made.  A record that is not queued is one that a reset has yet to undo. */
+static void signal_joined(struct am_signal *signal, struct am_record *record)
+{
+    am_host_joins_record(record != NULL && record->n_queued > 0 ? record : signal->last);
 }
 
 void am_after_sync_event(struct am_call *call)
 {
-    AM_ARGS(aclrtDestroyEvent);
-    struct am_object *object = am_handle_find(AM_OBJECT_EVENT, a->event);
-
     am_waits_end(call);
-    if (call->rc == ACL_SUCCESS && object != NULL && object->signal != NULL)
-        am_host_joins_signal(object->signal);
+    if (call->rc == ACL_SUCCESS && call->object != NULL && call->object->signal != NULL)
+        signal_joined(call->object->signal, call->record);
 }
 
 void am_after_query_event(struct am_call *call)
@@ -481,6 +552,15 @@ void am_after_query_event_status(struct am_call *call)
 
     if (call->rc == ACL_SUCCESS && *a->status == ACL_EVENT_RECORDED_STATUS_COMPLETE)
         am_after_sync_event(call);
+}
+
+void am_after_query_wait_status(struct am_call *call)
+{
+    AM_ARGS(aclrtQueryEventWaitStatus);
+
+    if (call->rc == ACL_SUCCESS && *a->status == ACL_EVENT_WAIT_STATUS_COMPLETE &&
+        call->object != NULL && call->object->signal != NULL)
+        am_host_joins_waits(call->object->signal);
 }
 
 void am_before_elapsed(struct am_call *call)
@@ -501,7 +581,7 @@ void am_after_elapsed(struct am_call *call)
         struct am_object *object = am_handle_find(AM_OBJECT_EVENT, events[i]);
 
         if (object != NULL && object->signal != NULL)
-            am_host_joins_signal(object->signal);
+            am_host_joins_record(object->signal->last);
     }
 }
 
@@ -527,9 +607,7 @@ static void object_end(struct am_object *object, void *arg)
     struct end *end = arg;
 
     if (object->agent != NULL) {
-        am_agent_abort(object->agent);
-        am_host_joins_agent(object->agent, 0);
-        am_agent_put(object->agent);
+        am_agent_end(object->agent);
         object->agent = NULL;
     }
     if (object->bytes != NULL &&
@@ -540,6 +618,21 @@ static void object_end(struct am_object *object, void *arg)
     am_object_free(end->call, object);
 }
 
+/* Default streams of a context, of a device, or (0, -1) all of them. */
+static void default_agents_end(uint64_t context, int device)
+{
+    struct am_agent *agent;
+    struct am_agent *next;
+
+    for (agent = TAILQ_FIRST(&am_agents); agent != NULL; agent = next) {
+        next = TAILQ_NEXT(agent, link);
+        if (agent->is_default && agent->handle != 0 &&
+            (context == 0 || agent->context == context) &&
+            (device < 0 || agent->device == device))
+            am_agent_end(agent);
+    }
+}
+
 void am_after_destroy_context(struct am_call *call)
 {
     AM_ARGS(aclrtDestroyContext);
@@ -547,16 +640,20 @@ void am_after_destroy_context(struct am_call *call)
     struct am_agent *agent;
     struct am_agent *next;
 
+    if (call->rc != ACL_SUCCESS)
+        return;
     for (agent = TAILQ_FIRST(&am_agents); agent != NULL; agent = next) {
         struct am_object *object;
 
         next = TAILQ_NEXT(agent, link);
-        if (call->rc != ACL_SUCCESS || agent->context != (uintptr_t)a->context)
+        if (agent->context != (uintptr_t)a->context)
             continue;
+        am_host_joins_agent(agent); /* the call does what is queued first */
         object = am_handle_find(AM_OBJECT_STREAM, (void *)(uintptr_t)agent->handle);
         if (object != NULL && !object->is_freed)
             object_end(object, &end);
     }
+    default_agents_end((uintptr_t)a->context, -1);
 }
 
 /* What another thread makes while the device ends is not ended. */
@@ -572,8 +669,6 @@ void am_after_reset_device(struct am_call *call)
 {
     AM_ARGS(aclrtResetDevice);
     struct end end = {call, a->deviceId, call->value};
-    struct am_agent *agent;
-    struct am_agent *next;
     int32_t is_active = 1;
 
     am_waits_end(call);
@@ -586,29 +681,18 @@ void am_after_reset_device(struct am_call *call)
     am_quarantine_remove_device(a->deviceId);
     am_leaks_report(a->deviceId, 0, "the last aclrtResetDevice");
     am_objects_walk(is_ended, object_end, &end);
-    for (agent = TAILQ_FIRST(&am_agents); agent != NULL; agent = next) {
-        next = TAILQ_NEXT(agent, link);
-        if (agent->device == a->deviceId) { /* the default stream */
-            am_agent_abort(agent);
-            am_host_joins_agent(agent, 0);
-            agent->handle = 0;
-        }
-    }
+    default_agents_end(0, a->deviceId);
 }
 
 static void everything_end(struct am_call *call, uint64_t serial)
 {
     struct end end = {call, -1, serial};
-    struct am_agent *agent;
 
     am_quarantine_remove_device(-1);
     am_touch_forget_all();
     am_leaks_report(-1, 0, "aclFinalize");
     am_objects_walk(is_ended, object_end, &end);
-    TAILQ_FOREACH (agent, &am_agents, link) {
-        am_agent_abort(agent);
-        agent->handle = 0;
-    }
+    default_agents_end(0, -1);
 }
 
 /* From now on the memory may be freed at any time. */

@@ -34,6 +34,7 @@ struct am_thread {
     unsigned next_failure;
     bool is_inside;       /* a call of the program is in the layer or below it */
     struct am_wait *wait; /* that its call is in; NULL: none */
+    struct am_agent *function_agent; /* the stream whose function it runs; NULL: none */
 };
 
 /* The calling thread's; NULL without memory. */

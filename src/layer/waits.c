@@ -17,6 +17,7 @@
 
 #include "base/options.h"
 #include "base/sys.h"
+#include "layer/hooks.h"
 #include "layer/order.h"
 #include "layer/thread.h"
 
@@ -28,8 +29,10 @@ struct am_wait {
     struct am_site site;
     struct am_agent *agent;   /* what is waited for */
     struct am_signal *signal; /* or this */
+    struct am_record *record; /* of the signal */
     int16_t device;           /* or all streams of this device */
     unsigned n_polls;         /* how often the watcher has seen it */
+    bool has_timeout; /* only a cycle is reported: the program handles the timeout */
     bool is_reported;
 };
 
@@ -39,28 +42,15 @@ static bool has_watcher;
 
 /* ---- the way ---- */
 
-/* The agent whose list has the record that would end a wait for the signal. */
-static struct am_agent *recorder_find(const struct am_signal *signal)
-{
-    struct am_agent *agent;
-    struct am_work *work;
-
-    TAILQ_FOREACH (agent, &am_agents, link) {
-        TAILQ_FOREACH (work, &agent->works, link) {
-            if (work->type == AM_WORK_RECORD && work->signal == signal)
-                return agent;
-        }
-    }
-    return NULL;
-}
-
 /* What the first work of an agent waits for; NULL: it waits for nothing that is known. */
 static struct am_work *wait_of(const struct am_agent *agent)
 {
     struct am_work *work = TAILQ_FIRST(&agent->works);
 
-    return work != NULL && work->type == AM_WORK_WAIT && !work->signal->is_shared ? work
-                                                                                  : NULL;
+    return work != NULL && work->type == AM_WORK_WAIT && work->signal != NULL &&
+                   !work->signal->is_shared
+               ? work
+               : NULL;
 }
 
 struct chain {
@@ -87,7 +77,7 @@ static void chain_follow(struct chain *chain, const struct am_agent *agent)
             }
         }
         chain->work[chain->n++] = work;
-        agent = recorder_find(work->signal);
+        agent = am_wait_recorder(work);
     }
     chain->circle = chain->n;
     chain->is_known = agent == NULL;
@@ -135,6 +125,9 @@ static void wait_report(struct am_wait *wait, const struct chain *chain)
     char words[512] = "";
     char what[48];
 
+    wait->is_reported = true;
+    if (wait->has_timeout && !is_circle)
+        return;
     chain_text(chain, words, sizeof words);
     if (chain->n == 0)
         am_finding_begin(&f, AM_KIND_wait_never,
@@ -155,7 +148,6 @@ static void wait_report(struct am_wait *wait, const struct chain *chain)
         am_finding_at(&f, "this stream waits", chain->work[i]->site);
     others_add(&f, wait);
     am_finding_report(&f);
-    wait->is_reported = true;
 }
 
 /* A wait of the host for a stream, a signal, or all streams of a device. */
@@ -165,9 +157,11 @@ static void wait_check(struct am_wait *wait)
     struct am_agent *agent = wait->agent;
 
     if (agent == NULL && wait->signal != NULL) {
-        if (wait->signal->is_shared || wait->signal->n_run > 0)
+        const struct am_work target = {.signal = wait->signal, .record = wait->record};
+
+        if (wait->signal->is_shared || wait->record == NULL || wait->record->is_complete)
             return;
-        agent = recorder_find(wait->signal);
+        agent = am_wait_recorder(&target);
         if (agent == NULL) {
             wait_report(wait, &chain);
             return;
@@ -239,6 +233,26 @@ static void watcher_make(void)
     pthread_attr_destroy(&attr);
 }
 
+static bool has_timeout(const struct am_call *call)
+{
+    switch (call->id) {
+    case AM_API_aclrtSynchronizeStreamWithTimeout: {
+        AM_ARGS(aclrtSynchronizeStreamWithTimeout);
+        return a->ms > 0;
+    }
+    case AM_API_aclrtSynchronizeEventWithTimeout: {
+        AM_ARGS(aclrtSynchronizeEventWithTimeout);
+        return a->ms > 0;
+    }
+    case AM_API_aclrtSynchronizeDeviceWithTimeout: {
+        AM_ARGS(aclrtSynchronizeDeviceWithTimeout);
+        return a->ms > 0;
+    }
+    default:
+        return false;
+    }
+}
+
 void am_waits_begin(struct am_call *call, struct am_agent *agent,
                     struct am_signal *signal)
 {
@@ -252,7 +266,9 @@ void am_waits_begin(struct am_call *call, struct am_agent *agent,
     wait->site = call->site;
     wait->agent = agent;
     wait->signal = signal;
+    wait->record = signal != NULL ? am_record_get(call->record) : NULL;
     wait->device = call->device;
+    wait->has_timeout = has_timeout(call);
     if (agent != NULL)
         agent->refs++;
     if (signal != NULL)
@@ -274,6 +290,7 @@ void am_waits_end(struct am_call *call)
     TAILQ_REMOVE(&waits, wait, link);
     am_agent_put(wait->agent);
     am_signal_put(wait->signal);
+    am_record_put(wait->record);
     free(wait);
     thread->wait = NULL;
 }

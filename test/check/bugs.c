@@ -5,8 +5,9 @@
 #include <stdatomic.h>
 #include <unistd.h>
 
-static const struct bug *const lists[] = {leak_bugs, life_bugs, bounds_bugs, order_bugs,
-                                          wait_bugs, misc_bugs, touch_bugs,  lint_bugs};
+static const struct bug *const lists[] = {
+    leak_bugs, life_bugs,  bounds_bugs, order_bugs,  wait_bugs,
+    misc_bugs, touch_bugs, lint_bugs,   legal_order, legal_memory};
 
 #define N_LISTS (sizeof lists / sizeof lists[0])
 

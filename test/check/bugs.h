@@ -45,6 +45,8 @@ extern const struct bug wait_bugs[];
 extern const struct bug misc_bugs[];
 extern const struct bug touch_bugs[];
 extern const struct bug lint_bugs[];
+extern const struct bug legal_order[]; /* correct programs: legal/ */
+extern const struct bug legal_memory[];
 
 /* A mistake is made in a function of its own, which stays one. */
 #define MISTAKE static __attribute__((noinline))

@@ -88,7 +88,7 @@ MISTAKE void free_it(void *block)
 
 static void failed_pinned(bool is_fixed)
 {
-    void *block = NULL;
+    void *block = (void *)0x1000; /* not initialised by the program */
     aclError rc = aclrtMallocHost(&block, 0);
 
     if (rc == ACL_SUCCESS || !is_fixed)

@@ -313,6 +313,185 @@ static void threads_that_reset(bool is_fixed)
         pthread_join(thread[i], NULL);
 }
 
+/* ---- functions on streams ---- */
+
+static void nothing(void *arg)
+{
+}
+
+/* A function that ran does not order work behind it with the host. */
+static void behind_a_function(bool is_fixed)
+{
+    aclrtStream first = stream_open();
+    aclrtStream second = stream_open();
+    void *block = block_open(4096);
+    char host[64];
+
+    MUST(aclrtLaunchHostFunc(second, nothing, NULL));
+    MUST(aclrtMemsetAsync(block, 4096, 1, 4096, second));
+    MUST(aclrtSynchronizeStream(is_fixed ? second : first));
+    read_now(host, block, 64);
+    MUST(aclrtSynchronizeDevice());
+    MUST(aclrtDestroyStream(first));
+    MUST(aclrtDestroyStream(second));
+    MUST(aclrtFree(block));
+}
+
+/* The host does not wait for the function. */
+static void before_a_function(bool is_fixed)
+{
+    aclrtStream stream = stream_open();
+    void *block = block_open(4096);
+    char host[64];
+
+    MUST(aclrtMemsetAsync(block, 4096, 1, 4096, stream));
+    MUST(aclrtLaunchHostFunc(stream, nothing, NULL));
+    if (is_fixed)
+        MUST(aclrtSynchronizeStream(stream));
+    read_now(host, block, 64);
+    MUST(aclrtSynchronizeDevice());
+    MUST(aclrtDestroyStream(stream));
+    MUST(aclrtFree(block));
+}
+
+/* The host writes while work behind the function waits for it. */
+MISTAKE void fill_now(void *block)
+{
+    MUST(aclrtMemset(block, 4096, 2, 4096));
+}
+
+static void write_behind_a_function(bool is_fixed)
+{
+    aclrtStream stream = stream_open();
+    void *block = block_open(4096);
+    struct gate gate;
+
+    gate_hold(&gate, stream);
+    if (is_fixed)
+        fill_now(block);
+    MUST(aclrtMemsetAsync(block, 4096, 1, 4096, stream));
+    if (!is_fixed)
+        fill_now(block);
+    gate_let(&gate);
+    MUST(aclrtSynchronizeStream(stream));
+    MUST(aclrtDestroyStream(stream));
+    MUST(aclrtFree(block));
+}
+
+/* Eight streams read, and the writer waits for all but the first. */
+static void many_readers(bool is_fixed)
+{
+    aclrtStream writer = stream_open();
+    aclrtStream reader[8];
+    aclrtEvent event;
+    void *block = block_open(4096);
+    void *host = host_open((size_t)8 * 4096);
+
+    MUST(aclrtMemset(block, 4096, 1, 4096));
+    for (int i = 0; i < 8; i++) {
+        reader[i] = stream_open();
+        MUST(aclrtMemcpyAsync((char *)host + (size_t)i * 4096, 4096, block, 4096,
+                              ACL_MEMCPY_DEVICE_TO_HOST, reader[i]));
+        MUST(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC));
+        MUST(aclrtRecordEvent(event, reader[i]));
+        if (i > 0 || is_fixed)
+            MUST(aclrtStreamWaitEvent(writer, event));
+        MUST(aclrtDestroyEvent(event));
+    }
+    write_on(writer, block, 4096);
+    MUST(aclrtSynchronizeDevice());
+    for (int i = 0; i < 8; i++)
+        MUST(aclrtDestroyStream(reader[i]));
+    MUST(aclrtDestroyStream(writer));
+    MUST(aclrtFree(block));
+    MUST(aclrtFreeHost(host));
+}
+
+/* Two records may each end the wait for a notify: it is sure to be after neither. */
+static void one_wait_for_two_records(bool is_fixed)
+{
+    aclrtStream s[3] = {stream_open(), stream_open(), stream_open()};
+    aclrtNotify notify;
+    void *block = block_open(4096);
+
+    MUST(aclrtCreateNotify(&notify, 0));
+    if (!is_fixed)
+        MUST(aclrtRecordNotify(notify, s[1]));
+    MUST(aclrtMemsetAsync(block, 4096, 1, 4096, s[0]));
+    MUST(aclrtRecordNotify(notify, s[0]));
+    MUST(aclrtWaitAndResetNotify(notify, s[2], 0));
+    write_on(s[2], block, 4096);
+    MUST(aclrtSynchronizeDevice());
+    MUST(aclrtDestroyNotify(notify));
+    for (int i = 0; i < 3; i++)
+        MUST(aclrtDestroyStream(s[i]));
+    MUST(aclrtFree(block));
+}
+
+/* A reset takes away what a record before it had ordered. */
+static void notify_that_was_reset(bool is_fixed)
+{
+    aclrtStream first = stream_open();
+    aclrtStream second = stream_open();
+    aclrtStream third = stream_open();
+    aclrtNotify notify;
+    void *block = block_open(4096);
+
+    MUST(aclrtCreateNotify(&notify, 0));
+    MUST(aclrtMemsetAsync(block, 4096, 1, 4096, first));
+    MUST(aclrtRecordNotify(notify, first));
+    if (!is_fixed) {
+        MUST(aclrtNotifyBatchReset(&notify, 1));
+        MUST(aclrtRecordNotify(notify, third));
+    }
+    MUST(aclrtWaitAndResetNotify(notify, second, 0));
+    write_on(second, block, 4096);
+    MUST(aclrtSynchronizeDevice());
+    MUST(aclrtDestroyNotify(notify));
+    MUST(aclrtDestroyStream(first));
+    MUST(aclrtDestroyStream(second));
+    MUST(aclrtDestroyStream(third));
+    MUST(aclrtFree(block));
+}
+
+/* Unregistering waits for the work that uses the memory, and for no more. */
+static void unregistered(bool is_fixed)
+{
+    aclrtStream stream = stream_open();
+    void *own =
+        mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    void *block = block_open(4096);
+    void *device;
+    char host[64];
+
+    MUST(aclrtHostRegister(own, 4096, ACL_HOST_REGISTER_MAPPED, &device));
+    MUST(aclrtMemcpyAsync(block, 4096, own, 4096, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+    MUST(aclrtMemsetAsync(block, 4096, 1, 4096, stream));
+    MUST(aclrtHostUnregister(own));
+    if (is_fixed)
+        MUST(aclrtSynchronizeStream(stream));
+    read_now(host, block, 64);
+    MUST(aclrtSynchronizeStream(stream));
+    MUST(aclrtDestroyStream(stream));
+    MUST(aclrtFree(block));
+    munmap(own, 4096);
+}
+
+/* Synchronising a persistent stream returns at once. */
+static void persistent_stream(bool is_fixed)
+{
+    void *block = block_open(4096);
+    aclrtStream stream;
+    char host[64];
+
+    MUST(aclrtCreateStreamWithConfig(&stream, 0, is_fixed ? 0 : ACL_STREAM_PERSISTENT));
+    MUST(aclrtMemsetAsync(block, 4096, 1, 4096, stream));
+    MUST(aclrtSynchronizeStream(stream));
+    read_now(host, block, 64);
+    MUST(aclrtDestroyStream(stream));
+    MUST(aclrtFree(block));
+}
+
 const struct bug order_bugs[] = {
     BUG("race/no-event", no_event, "race", "which stream", "read_on"),
     BUG("race/early", recorded_too_early, "race", "reads byte 0 of the block", "read_on"),
@@ -322,6 +501,15 @@ const struct bug order_bugs[] = {
         "writes byte 99 of the physical allocation", "write_on"),
     BUG("race/mapped", mapped_elsewhere, "race", "writes byte 0 of the physical",
         "write_on"),
+    BUG("race/behind-function", behind_a_function, "race", "the host read", "read_now"),
+    BUG("race/before-function", before_a_function, "race", "the host reads", "read_now"),
+    BUG("race/write-behind", write_behind_a_function, "race", "which the host wrote",
+        "fill_now"),
+    BUG("race/readers", many_readers, "race", "read, and nothing orders", "write_on"),
+    BUG("race/notify-twice", one_wait_for_two_records, "race", "wrote", "write_on"),
+    BUG("race/notify-reset", notify_that_was_reset, "race", "wrote", "write_on"),
+    BUG("race/unregister", unregistered, "race", "the host reads", "read_now"),
+    BUG("race/persistent", persistent_stream, "race", "the host reads", "read_now"),
     BUG("none/halves", halves_of_a_block, "", "", ""),
     BUG("none/destroyed", destroyed_stream, "", "", ""),
     BUG("none/polled", polled_event, "", "", ""),

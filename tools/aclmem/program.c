@@ -223,6 +223,7 @@ static void environment_set(const struct program_setup *setup, const char *folde
     variable_set("ACLMEM_CHECK", setup->check);
     variable_set("ACLMEM_RULES", setup->rules);
     variable_set("ACLMEM_PATIENCE", setup->patience);
+    variable_set("ACLMEM_FUNCTIONS_WAIT", setup->functions_wait);
     variable_set("ACLMEM_CHAOS", setup->chaos);
     variable_set("ACLMEM_FAIL", setup->fail);
     variable_set("ACLMEM_TRACE", setup->trace);

@@ -8,18 +8,19 @@
 
 /* The variables that a run gives its program; NULL or "": not set by us. */
 struct program_setup {
-    const char *layers;   /* "check" */
-    const char *check;    /* ACLMEM_CHECK */
-    const char *rules;    /* ACLMEM_RULES */
-    const char *patience; /* ACLMEM_PATIENCE */
-    const char *chaos;    /* ACLMEM_CHAOS */
-    const char *fail;     /* ACLMEM_FAIL */
-    const char *trace;    /* ACLMEM_TRACE */
-    const char *stacks;   /* ACLMEM_STACKS */
-    const char *over;     /* another libascendcl.so, which the layers are put over */
-    double limit;         /* seconds after which it is ended; 0: none */
-    const char *output;   /* a file for its standard output; NULL: ours */
-    bool follows;         /* processes that it starts are checked too */
+    const char *layers;         /* "check" */
+    const char *check;          /* ACLMEM_CHECK */
+    const char *rules;          /* ACLMEM_RULES */
+    const char *patience;       /* ACLMEM_PATIENCE */
+    const char *functions_wait; /* ACLMEM_FUNCTIONS_WAIT */
+    const char *chaos;          /* ACLMEM_CHAOS */
+    const char *fail;           /* ACLMEM_FAIL */
+    const char *trace;          /* ACLMEM_TRACE */
+    const char *stacks;         /* ACLMEM_STACKS */
+    const char *over;   /* another libascendcl.so, which the layers are put over */
+    double limit;       /* seconds after which it is ended; 0: none */
+    const char *output; /* a file for its standard output; NULL: ours */
+    bool follows;       /* processes that it starts are checked too */
 };
 
 struct program_end {

@@ -62,6 +62,7 @@ void run_setup(struct program_setup *setup, char *check, size_t n, char *patienc
     setup->check = strcmp(check, "none") == 0 ? NULL : check;
     setup->patience = patience;
     setup->rules = run_choice.is_strict ? "strict" : NULL;
+    setup->functions_wait = run_choice.do_functions_wait ? "1" : NULL;
     setup->follows = run_choice.is_following;
     if (run_choice.fail != NULL) {
         setup->layers = run_choice.trace != NULL ? "trace,check,fail" : "check,fail";
@@ -316,6 +317,8 @@ static const struct option options[] = {
      "With FUNCTION:each: fail every call, not three of each stack", 0},
     {"patience", OPTION_NUMBER, &run_choice.patience, "SECONDS",
      "Report a wait that nothing can end after this time (default:\n5)", 0},
+    {"functions-wait", OPTION_FLAG, &run_choice.do_functions_wait, NULL,
+     "Functions of the program on streams wait for its threads", 0},
     {"exit-code", OPTION_NUMBER, &run_choice.exit_code, "N",
      "Exit with N if there are findings and the program exited\nwith 0 (default: 99)", 0},
     {"json", OPTION_OUTPUT, &run_choice.json, "FILE",

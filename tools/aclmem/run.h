@@ -28,6 +28,7 @@ struct run_choice {
     bool is_generating;
     bool is_quiet;
     bool is_following;
+    bool do_functions_wait;
 };
 
 extern struct run_choice run_choice;
