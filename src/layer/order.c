@@ -187,6 +187,8 @@ void am_work_begin(struct am_work *work, enum am_work_type type, struct am_call 
     work->agent = agent;
     work->pieces = work->inline_pieces;
     work->n_max = AM_PIECES_INLINE;
+    if (agent == NULL) /* a function may run, and tell the host more, during the call */
+        am_clock_join(&work->host, &host.clock);
 }
 
 void am_work_piece(struct am_work *work, struct am_object *area, uint64_t at,
@@ -220,6 +222,7 @@ void am_work_drop(struct am_work *work)
         free(work->pieces);
     work->n_pieces = 0;
     work->pieces = work->inline_pieces;
+    am_clock_free(&work->host);
 }
 
 /* A work of a list, that was allocated. */
@@ -228,13 +231,15 @@ static void work_delete(struct am_work *work)
     am_work_drop(work);
     am_signal_put(work->signal);
     am_record_put(work->record);
-    am_clock_free(&work->host);
     free(work);
 }
 
-/* Reports conflicts of the work, a step of an agent, and adds it to the history. */
+/*
+ * Reports conflicts of the work, a step of an agent, with work that is not `known`, and
+ * adds it to the history.
+ */
 static void access_run(struct am_work *work, uint32_t number, struct am_clock *clock,
-                       bool is_order_unknown)
+                       const struct am_clock *known, bool is_order_unknown)
 {
     struct am_access access = {
         .agent = number, .site = work->site, .is_order_unknown = is_order_unknown};
@@ -246,7 +251,7 @@ static void access_run(struct am_work *work, uint32_t number, struct am_clock *c
         uint64_t at;
 
         access.is_write = p->is_write;
-        if (am_bytes_conflict(p->bytes, p->at, p->size, &access, clock, &other, &at) &&
+        if (am_bytes_conflict(p->bytes, p->at, p->size, &access, known, &other, &at) &&
             !(other.agent == number && other.step == access.step))
             am_report_race(p, at, work, &other);
     }
@@ -331,7 +336,8 @@ static void work_run(struct am_work *work)
     else if (work->type == AM_WORK_WAIT)
         wait_run(work);
     else
-        access_run(work, agent->number, &agent->clock, agent->is_order_unknown);
+        access_run(work, agent->number, &agent->clock, &agent->clock,
+                   agent->is_order_unknown);
 }
 
 /* Runs the works that can run; true: there was one. */
@@ -402,9 +408,11 @@ static void own_work_run(struct am_work *work)
     struct am_agent *agent = thread != NULL ? thread->function_agent : NULL;
 
     if (agent == NULL) {
-        access_run(work, HOST, &host.clock, false);
+        am_clock_set(&work->host, HOST, host.steps[HOST] + 1);
+        access_run(work, HOST, &host.clock, &work->host, false);
     } else {
-        access_run(work, agent->number, &agent->clock, agent->is_order_unknown);
+        access_run(work, agent->number, &agent->clock, &agent->clock,
+                   agent->is_order_unknown);
         am_clock_join(&host.clock, &agent->clock); /* the function may notify a thread */
     }
     host.version++;

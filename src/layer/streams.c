@@ -181,7 +181,7 @@ void am_before_sync_stream(struct am_call *call)
 
     if (agent != NULL && am_agent_is_behind_function(agent))
         report_own_stream(call, agent);
-    if (agent != NULL && !agent->is_never_waited)
+    else if (agent != NULL && !agent->is_never_waited)
         call->record = am_agent_record(call, agent, NULL);
     am_waits_begin(call, agent, NULL);
 }
@@ -191,7 +191,6 @@ static bool is_over(aclError rc)
 {
     switch (rc) {
     case ACL_ERROR_INVALID_PARAM:
-    case ACL_ERROR_RT_PARAM_INVALID:
     case ACL_ERROR_RT_CONTEXT_NULL:
     case ACL_ERROR_RT_INVALID_HANDLE:
     case ACL_ERROR_RT_STREAM_SYNC_TIMEOUT:

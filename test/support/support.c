@@ -51,9 +51,9 @@ static bool clear_one(void)
  */
 void clear_options(void)
 {
-    static const char *const kept[] = {"ACLMEM_RUNTIME_DIR", "ACLMEM_LOG",
-                                       "ACLMEM_LAYERS",      "ACLMEM_CHECK",
-                                       "ACLMEM_FINDINGS",    "ACLMEM_HUGE_PAGES"};
+    static const char *const kept[] = {
+        "ACLMEM_RUNTIME_DIR", "ACLMEM_LOG",        "ACLMEM_LAYERS",        "ACLMEM_CHECK",
+        "ACLMEM_FINDINGS",    "ACLMEM_HUGE_PAGES", "ACLMEM_FUNCTIONS_WAIT"};
     static char *value[sizeof kept / sizeof kept[0]];
     static bool is_read;
 
