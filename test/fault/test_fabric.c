@@ -145,6 +145,10 @@ static void key_make(void)
 
 int main(int argc, char **argv)
 {
+    if (access("/sys/class/net", F_OK) != 0) {
+        puts("skipped: UCX finds network devices in /sys, which is not mounted");
+        return 77;
+    }
     key_make();
     return run_faulted(steps, argc, argv);
 }
