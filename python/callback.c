@@ -15,8 +15,8 @@ int am_py_callback_init(void)
     return kept != NULL ? 0 : -1;
 }
 
-void *am_py_callback_keep(PyObject *function, PyObject *data, void *stream,
-                          bool is_blocking)
+void *am_py_callback_add(PyObject *function, PyObject *data, void *stream,
+                         bool is_blocking)
 {
     /* Taken at once: what follows may run finalizers, and they other threads. */
     void *number = (void *)(uintptr_t)++last_number;
@@ -30,7 +30,7 @@ void *am_py_callback_keep(PyObject *function, PyObject *data, void *stream,
     return is_good ? number : NULL;
 }
 
-/* A new reference to the entry, which is taken out; NULL when there is none. */
+/* A new reference to the entry, which is removed; NULL if it does not exist. */
 static PyObject *callback_take(void *number)
 {
     PyObject *key = PyLong_FromVoidPtr(number);
@@ -52,7 +52,7 @@ void am_py_callback_drop(void *number)
 
 /*
  * For an exception of a function.  Ctrl-C in a function of process_report is meant for
- * its caller, which would go on for ever if it were only told of.
+ * its caller, which would go on for ever if the exception were only printed.
  */
 static void callback_failed(PyObject *function)
 {

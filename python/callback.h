@@ -5,7 +5,7 @@
  * in a table until the function has run.  So a call that comes for something that was
  * dropped finds nothing, and no reference can be used after it was given back.
  *
- * A function that is dropped with the work of its stream never runs, and nobody says so.
+ * A function that is dropped with the work of its stream never runs, without notice.
  * Its references go when the stream is aborted or destroyed, or with the runtime,
  * whichever comes first.
  */
@@ -18,8 +18,8 @@
 int am_py_callback_init(void);
 
 /* The number that stands for function(data) on a stream; NULL with an exception. */
-void *am_py_callback_keep(PyObject *function, PyObject *data, void *stream,
-                          bool is_blocking);
+void *am_py_callback_add(PyObject *function, PyObject *data, void *stream,
+                         bool is_blocking);
 /* For a call that could not be queued. */
 void am_py_callback_drop(void *number);
 
@@ -35,7 +35,7 @@ bool am_py_callback_report_end(void);
 
 /*
  * Around a call that drops the work of a stream (NULL: of all): the last number before
- * it, and then what was kept up to that number is let go.
+ * it, and then the references up to that number are dropped.
  */
 uint64_t am_py_callback_last(void);
 void am_py_callback_forget(void *stream, uint64_t last);

@@ -6,7 +6,7 @@
 #include <Python.h>
 
 struct am_py_callers {
-    char *text; /* NULL: nobody wants them */
+    char *text; /* NULL: no layer uses them */
 };
 
 /* Both with the GIL. */

@@ -104,8 +104,8 @@ bool am_py_refuse_type(PyObject *object, const struct am_py_place *place,
 /* ---- numbers ---- */
 
 /*
- * A new reference to the int that the object is, or NULL with a TypeError, also where its
- * __index__ says so, as that of a numpy array; other errors of it are passed on.
+ * A new reference to the int that the object is, or NULL with a TypeError, also if its
+ * __index__ raises one, as a numpy array does; other errors of it are passed on.
  */
 static PyObject *as_int(PyObject *object, const struct am_py_place *place,
                         const char *wanted)
@@ -201,8 +201,8 @@ bool am_py_float(PyObject *object, const struct am_py_place *place, float *ret)
 }
 
 /*
- * Numpy is not imported: without it there is no array.  Numpy's numbers look like arrays
- * too, but each time of a new copy, whose address is good for nothing.
+ * Numpy is not imported: without it there is no array.  Numpy's numbers have the
+ * interface of an array, but of a new copy each time, whose address is useless.
  */
 int am_py_is_array(PyObject *object)
 {

@@ -47,8 +47,8 @@ enum am_py_kind {
 struct am_py_struct;
 
 /*
- * A field of a struct.  Where it is a pointer to entries, `count` is the field that tells
- * how many.
+ * A field of a struct.  Where it is a pointer to entries, `count` is the field with
+ * their number.
  */
 struct am_py_field {
     const char *name;

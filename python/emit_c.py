@@ -261,7 +261,7 @@ def call(wrapper):
     if callback:
         is_blocking = "c_blockType == ACL_CALLBACK_BLOCK" if "blockType" in wrapper.by_name else "true"
         data = next(i for i, v in enumerate(wrapper.inputs) if v.role == "data")
-        yield "number = am_py_callback_keep(args[%d], args[%d], c_stream, %s);" % (
+        yield "number = am_py_callback_add(args[%d], args[%d], c_stream, %s);" % (
             wrapper.inputs.index(callback), data, is_blocking)
         yield "if (number == NULL)"
         yield "    goto out;"

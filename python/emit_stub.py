@@ -1,4 +1,4 @@
-"""What Python's tools are told: docstrings, and type stubs."""
+"""For Python's tools: docstrings, and type stubs."""
 import re
 import textwrap
 

@@ -284,9 +284,9 @@ static const struct am_py_field *field_find(const struct am_py_struct *type,
 }
 
 /*
- * One pass over the dict: its plain fields, or those that a number counts, which come
- * after their numbers.  A conversion may call an __index__ that changes the dict, so
- * nothing is borrowed from it meanwhile.
+ * One pass over the dict: its plain fields, or the arrays, which come
+ * after their counts.  A conversion may call an __index__ that changes the dict, so
+ * nothing is borrowed from it during the pass.
  */
 static bool fields_fill(PyObject *dict, const struct am_py_place *place,
                         const struct am_py_struct *type, struct am_py_arena *arena,

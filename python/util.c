@@ -47,7 +47,7 @@ PyObject *am_py_ptr_to_bytes(PyObject *self, PyObject *const *args, Py_ssize_t n
     return PyBytes_FromStringAndSize(ptr, (Py_ssize_t)size);
 }
 
-/* ---- numpy, which is looked for when it is needed ---- */
+/* ---- numpy, which is found when it is needed ---- */
 
 /*
  * array.flags.c_contiguous: 1 or 0; -1 with an exception.  A transposed array has no gaps
@@ -99,7 +99,7 @@ PyObject *am_py_numpy_to_ptr(PyObject *self, PyObject *array)
 
 /*
  * numpy's numbers of types, in order: bool, the integers, the floats, the complex ones;
- * then those that are no plain memory (objects, texts, dates), and half precision.
+ * then the types that are not plain memory (objects, texts, dates), and half precision.
  */
 static const char numpy_types[] = "?bBhHiIlLqQfdgFDG......e";
 
@@ -255,7 +255,7 @@ PyObject *am_py_start_thread(PyObject *self, PyObject *const *args, Py_ssize_t n
     return out[0] != NULL ? am_py_tuple(out, 2) : NULL;
 }
 
-/* Waits for a thread of ours; what others do to the table meanwhile is theirs. */
+/* Waits for a thread of ours.  Other threads may change the table during the wait. */
 static PyObject *thread_join(PyObject *key, PyObject *thread)
 {
     PyObject *joined = PyObject_CallMethod(thread, "join", NULL); /* lets others run */

@@ -2,7 +2,7 @@
 """Packs an installed tree as a wheel:  wheel.py VERSION TREE ROOT FOLDER
 
 The wheel needs nothing of the machine but the C library: the other libraries that ours are linked with are carried in
-aclmem.libs/, under names with a digest, and every file looks for them there; their licences are in
+aclmem.libs/, under names with a digest, where every file finds them; their licences are in
 dist-info/licenses/, a file for each package.  That is what auditwheel does; Debian 12
 has no auditwheel, so patchelf is called from here.  The wheel's tag is computed from the files: the newest version of
 glibc that any of them asks for.
@@ -24,7 +24,7 @@ import zipfile
 
 # Of the compiler and the C library, which every machine with Python has.
 OF_THE_SYSTEM = re.compile(r"(libc|libm|libdl|libpthread|librt|libgcc_s|libstdc\+\+)\.so\.\d+$|ld-linux")
-# What needs UCX, which loads parts of its own and is the system's.
+# What needs UCX, which loads plug-ins and is the system's.
 FABRIC = ("libaclmem_fabric.so", "aclmem-fabric")
 # What is packed of the tree, beside bin/ and lib64/.
 FOLDERS = ("include", "lib64/pkgconfig", "share/cmake", "share/aclmem/examples", "compiler", "driver", "facts")
@@ -158,7 +158,7 @@ class Stage:
             said_by("patchelf", "--replace-needed", name, self.carried[name], path)
 
     def mend(self):
-        """Makes every file look for its libraries inside the wheel, and drops debug information."""
+        """Makes every file find its libraries inside the wheel, and drops debug information."""
         for path in list(self.elves()):
             said_by("strip", "--strip-debug", path)
             self.carry(path)

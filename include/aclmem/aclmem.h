@@ -21,7 +21,7 @@ extern "C" {
 /*
  * An address through which the program may read and write the `size` bytes of device
  * memory at devPtr, as a kernel on the device would.  The range may cross any number of
- * mappings; the address is contiguous all the same.  The memory stays alive until
+ * mappings; the address range is contiguous.  The memory stays alive until
  * aclmem_host_view_end(), even if it is unmapped and freed in between.  A hole, or memory
  * that the mapping gives no access to, is refused.
  */
@@ -93,10 +93,10 @@ aclError aclmem_info(char **json);
 const char *aclmem_version(void);
 
 /*
- * For bindings of other languages.  aclmem_set_callers() tells the library's layers where
+ * For bindings of other languages.  aclmem_set_callers() gives the library's layers the place where
  * in a program of that language the calls of this thread come from, innermost first, as a
  * JSON array of [function, file, line]; the text is the caller's and has to stay until the
- * next call with NULL.  aclmem_wants_callers() is 0 where no layer would look at it.
+ * next call with NULL.  aclmem_wants_callers() is 0 if no layer uses the text.
  */
 int aclmem_wants_callers(void);
 void aclmem_set_callers(const char *frames);

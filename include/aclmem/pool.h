@@ -16,8 +16,8 @@
  *     aclmem_pool_destroy(pool);
  *
  * Memory is ordered by streams: a block may be used on the stream that it was asked for,
- * and is free as soon as that stream has done what was queued before the free.  Blocks
- * that another stream uses too are told with aclmem_pool_use().
+ * and is free as soon as that stream has done what was queued before the free.  The
+ * program reports each other stream that uses a block with aclmem_pool_use().
  *
  * All functions may be called from any thread, whether it has a device set or not.  They
  * return ACL_SUCCESS, an error of the function that failed beneath them, or one of
@@ -46,8 +46,8 @@ typedef struct aclmem_pool aclmem_pool;
 #define ACLMEM_POOL_KEEP_ALL ((size_t)-1)
 
 /*
- * Streams that are not AscendCL's, such as those of a framework on another runtime: how their
- * order is told.  Each function returns 0 or an error.  `aclrtStream` then stands for such a
+ * Streams that are not AscendCL's, such as those of a framework on another runtime: how to
+ * order them.  Each function returns 0 or an error.  `aclrtStream` then stands for such a
  * stream in all functions of the pool.
  */
 typedef struct aclmem_pool_stream_ops {
@@ -105,7 +105,7 @@ aclError aclmem_pool_destroy(aclmem_pool *pool);
 aclError aclmem_pool_malloc(aclmem_pool *pool, size_t size, aclrtStream stream,
                             void **ptr);
 
-/* The block has whole pages of its own in one handle, which may be exported. */
+/* The block has whole pages in one handle, which may be exported. */
 #define ACLMEM_POOL_EXPORTABLE 0x1U
 
 /* The same, with flags, and a tag of the caller's for aclmem_pool_sleep(). */

@@ -25,7 +25,7 @@ extern "C" {
 #pragma GCC visibility push(default)
 
 /*
- * Whose streams PyTorch passes: 1 CUDA's, told apart by the NVIDIA driver's events; 0, the
+ * Whose streams PyTorch passes: 1 CUDA's, ordered by the NVIDIA driver's events; 0, the
  * default, AscendCL's.  Before the first block; otherwise 0 is returned, and nothing changes.
  */
 int aclmem_torch_use_cuda_streams(int is_cuda);

@@ -116,7 +116,7 @@ def frame_text(frame):
 
 
 def stack_of(call):
-    """The frames of the test: those of pytest and of this file tell nothing.  Another process has [function, file, line]."""
+    """The frames of the test: without the frames of pytest and of this file.  Another process has [function, file, line]."""
     frames = call["stack"]
     if "python" in call:
         frames = [dict(zip(("function", "file", "line"), frame)) for frame in call["python"]]
@@ -204,7 +204,7 @@ def pytest_addoption(parser):
     group.addoption("--aclmem-check", action="store_true",
                     help="findings of the layer check fail the test that made them")
     group.addoption("--aclmem-kinds", default="default", metavar="LIST",
-                    help="what --aclmem-check looks for, as in `aclmem run --check`: default, all, leak, no-race")
+                    help="the kinds of findings of --aclmem-check, as in `aclmem run --check`: default, all, leak, no-race")
 
 
 def pytest_configure(config):

@@ -45,7 +45,7 @@ HOOKS = {
 # torch_npu gives these a C++ object, which a function in C cannot use.
 NOT_FOR_NPU = ("set_record_stream_fn", "set_base_alloc_fn")
 
-# PyTorch's keys: each of these has a figure for each part of its pools and each kind; those that a pool has no figure for are 0.
+# PyTorch's keys: each of these has a number for each part of its pools and each kind; a number that a pool does not have is 0.
 METRICS = (
     "allocation segment active inactive_split allocated_bytes reserved_bytes active_bytes inactive_split_bytes requested_bytes"
 ).split()

@@ -133,7 +133,7 @@ aclError am_boot(const char *function)
     if (!am_runtime_lock())
         return am_fail(ACL_ERROR_RT_PARAM_INVALID, "%s", am_why_stopping);
     if (!am_rt.is_up && am_rt.why_down != NULL) {
-        rc = am_refuse_down(function); /* stopped since the caller looked */
+        rc = am_refuse_down(function); /* it stopped after the caller read the state */
     } else if (!am_rt.is_up) {
         rc = start_locked(NULL);
         if (rc == ACL_SUCCESS && am_setup.is_strict) {

@@ -1,7 +1,7 @@
 /*
  * Versions, and what the platform has.
  *
- * The interface is that of CANN 8.5, the first with all calls of virtual memory
+ * The reported version is CANN 8.5, the first with all calls of virtual memory
  * management; clients turn features on by these numbers.
  */
 #include <stdio.h>

@@ -103,9 +103,9 @@ static json_t *view_json(const struct am_ledger_view *view, bool is_own)
 
 /* The reason why other processes cannot be seen. */
 struct problem {
-    int directory;             /* it cannot be looked at: -errno */
-    int ledger;                /* one that has processes cannot be, nor can they */
-    char name[AM_LEDGER_FILE]; /* that one's */
+    int directory;             /* -errno if it cannot be read */
+    int ledger;                /* -errno if a ledger with processes cannot be read */
+    char name[AM_LEDGER_FILE]; /* of that ledger */
 };
 
 /* Adds a ledger of the directory; whether it is this process's own. */

@@ -1,8 +1,8 @@
 /*
  * The exported symbols and the tables behind them, all made from the lists.
  *
- * An entry is a read section around a call through the table.  The functions that tell about errors, versions and data
- * types, start and stop the library work in every state; is_always() is a constant for
+ * An entry is a read section around a call through the table.  The functions that
+ * report errors, versions and data types, and that start and stop the library, work in every state; is_always() is a constant for
  * each row.
  */
 #include "api/api.h"

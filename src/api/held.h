@@ -2,7 +2,7 @@
  * References of one call.  A variable that AM_HELD declares is NULL at first, and gives its
  * reference back when the function returns, so AM_TRY and AM_REQUIRE may stand behind the
  * lookup that fills it.  AM_GET(stream, handle) declares such a variable called stream and
- * looks it up; it returns the code where the handle is refused.
+ * finds its object, and returns the error code if the handle is refused.
  */
 #ifndef AM_API_HELD_H
 #define AM_API_HELD_H

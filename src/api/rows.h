@@ -22,7 +22,7 @@
 #define AM_ROW_COMMA() ,
 #define AM_ROW_SPACE() " "
 
-/* `each_` of every argument, with `between_` between two; `none_` where there is none. */
+/* `each_` of every argument, with `between_` between two; `none_` if there are no arguments. */
 #define AM_ROW(each_, between_, none_, ...) \
     AM_ROW_PICK(_, ##__VA_ARGS__, AM_ROW_10, AM_ROW_9, AM_ROW_8, AM_ROW_7, AM_ROW_6, \
                 AM_ROW_5, AM_ROW_4, AM_ROW_3, AM_ROW_2, AM_ROW_1, AM_ROW_0) \

@@ -1,6 +1,6 @@
 /*
- * Cache operations.  There is no cache to operate on: the memory is looked up and
- * checked, the operation takes its place in the stream, and nothing happens there.
+ * Cache operations.  There is no cache to operate on: the memory is checked, and
+ * the operation is a task of the stream without effect.
  */
 #include "api/api.h"
 #include "api/check.h"
@@ -69,7 +69,7 @@ static aclError barrier_check(const aclrtBarrierTaskInfo *info, uint32_t flag)
     return ACL_SUCCESS;
 }
 
-/* An operation is over when its stream has come by, so there is nothing to wait for. */
+/* An operation completes when the stream reaches it, so there is nothing to wait for. */
 aclError am_aclrtCmoWaitBarrier(aclrtBarrierTaskInfo *taskInfo, aclrtStream handle,
                                 uint32_t flag)
 {

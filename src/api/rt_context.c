@@ -29,8 +29,8 @@ aclError am_aclrtSetCurrentContext(aclrtContext context)
 }
 
 /*
- * Writes NULL when there is none, in every state: clients ignore the code and look at the
- * pointer.
+ * Writes NULL if the thread has no context, in every state: clients ignore the code and test
+ * the pointer.
  */
 aclError am_aclrtGetCurrentContext(aclrtContext *context)
 {

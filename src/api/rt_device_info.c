@@ -39,7 +39,7 @@ static aclError memory_figure(struct am_device *device, int64_t *ret_value)
 }
 
 /*
- * The figure of product_attrs.def, or `otherwise` if there is none and that is not -1.
+ * The value in product_attrs.def.  Without one: `otherwise`, unless that is -1.
  */
 static aclError product_figure(aclrtDevAttr attr, int64_t otherwise, int64_t *ret_value)
 {
@@ -192,7 +192,7 @@ aclError am_aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid *uuid)
     return ACL_SUCCESS;
 }
 
-/* Of a device that is played bus c1 and up: as many as there can be devices. */
+/* An emulated device has bus c1 or above: there are as many as there can be devices. */
 static void bus_id(struct am_device *device, char *ret_text)
 {
     _Static_assert(0xc1 + AM_DEVICES_MAX <= 0x100, "each device has its bus");
@@ -238,9 +238,10 @@ aclError am_aclrtDeviceGetByPCIBusId(const char *pciBusId, int32_t *deviceId)
             return ACL_SUCCESS;
         }
     }
-    return am_fail(ACL_ERROR_RT_PARAM_INVALID,
-                   "no visible device has the bus id \"%.32s\"; they look like \"%s\"",
-                   pciBusId, "0000:c1:00.0");
+    return am_fail(
+        ACL_ERROR_RT_PARAM_INVALID,
+        "no visible device has the bus id \"%.32s\"; bus ids have the form \"%s\"",
+        pciBusId, "0000:c1:00.0");
 }
 
 /* The link between two different devices, by the driver's ids. */

@@ -51,7 +51,7 @@ aclError am_aclrtFreeHostWithDevSync(void *hostPtr)
     AM_REQUIRE(hostPtr != NULL, ACL_ERROR_RT_PARAM_INVALID, "hostPtr is NULL");
     AM_TRY(am_context_device(&device));
     AM_TRY(am_stream_check_all(device, NULL));
-    /* A failure of a stream is returned here, but the block is freed all the same. */
+    /* A failure of a stream is returned here. The block is freed in any case. */
     failure = am_stream_sync_device(device, -1);
     rc = am_host_free(hostPtr);
     return rc != ACL_SUCCESS ? rc : failure;

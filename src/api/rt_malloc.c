@@ -140,7 +140,7 @@ aclError am_aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy 
 }
 
 /*
- * Differs: the task scheduler is ours and needs no memory of its own kind, so it is plain
+ * Differs: the task scheduler is ours and needs no special memory, so this is plain
  * memory.
  */
 aclError am_aclrtMallocForTaskScheduler(void **devPtr, size_t size,
@@ -173,7 +173,7 @@ aclError am_aclrtFreeWithDevSync(void *devPtr)
         AM_TRY(am_stream_check_all(device, NULL));
         failure = am_stream_sync_device(device, -1);
     }
-    /* A failure of a stream is returned here, but the block is freed all the same. */
+    /* A failure of a stream is returned here. The block is freed in any case. */
     rc = am_heap_free(AM_HEAP_DEVICE, devPtr);
     return rc != ACL_SUCCESS ? rc : failure;
 }

@@ -44,7 +44,7 @@ aclError am_aclrtGetNotifyId(aclrtNotify handle, uint32_t *notifyId)
     return ACL_SUCCESS;
 }
 
-/* All are looked up before the first is cleared. */
+/* All handles are checked before the first notify is cleared. */
 aclError am_aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num)
 {
     struct am_notify *notify;

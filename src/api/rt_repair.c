@@ -1,6 +1,6 @@
 /*
- * Errors of the memory itself.  The memory of this library has none that the system would
- * let it survive, so there is never one to tell of, and none to repair.
+ * Errors of the memory itself.  The system ends a process whose memory fails, so there is
+ * never an error to report or to repair.
  */
 #include <string.h>
 

@@ -136,7 +136,7 @@ static aclError map(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle 
                flags);
     AM_TRY(am_phys_get(handle, &phys));
     rc = am_vspace_map(virPtr, size, phys, has_access);
-    am_phys_put(phys); /* the mapping took a reference of its own */
+    am_phys_put(phys); /* the mapping has its own reference */
     return rc;
 }
 

@@ -93,8 +93,8 @@ static const char *name_start(const char *names, const char *end)
 }
 
 /*
- * Every name is a layer's, and there is room for all: looked at before the first one is
- * attached.
+ * Every name is a layer, and there is room for all of them.  This is checked before the first
+ * layer is attached.
  */
 static aclError names_check(const char *names)
 {

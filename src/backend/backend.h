@@ -8,7 +8,7 @@
  * The core has checked every argument before the call: sizes, offsets and addresses are
  * multiples of AM_CHUNK (spans excepted), a range lies in one reservation, and no two
  * calls map or unmap the same range at once.  The core accounts for capacity: it never
- * asks a bank for more than the bank has.  A backend keeps no list of its own, takes no
+ * asks a bank for more than the bank has.  A backend has no list of objects, takes no
  * core lock, and writes a ret_ argument only when it succeeds.  Destroying and closing
  * cannot fail.  Foreign errors are translated where they enter.
  */
@@ -172,7 +172,7 @@ struct am_backend_ops {
     /* For mappings in a row, of memory of one bank, of which mem is the first's. */
     aclError (*protect)(void *addr, size_t size, struct am_mem *mem,
                         const struct am_rights *rights);
-    /* Copies that run now are waited for; those to come find the memory all the same. */
+    /* Waits for running copies.  Later copies still find the memory. */
     aclError (*unmap)(void *addr, size_t size, struct am_mem *mem);
 
     /*
@@ -185,7 +185,7 @@ struct am_backend_ops {
     /*
      * Of a pinned bank: NULL when its memory is locked whole as it is mapped.  Otherwise
      * mapping locks nothing, and the core pins memory when it allocates a block, at
-     * least so many bytes at a time; unmapping unlocks.
+     * least this number of bytes at a time; unmapping unlocks.
      */
     size_t (*pin_step)(void);
 
@@ -216,7 +216,7 @@ struct am_backend_ops {
      * launched and must be done another way; then no part of it was launched.  The two
      * sides of a copy share no bytes.  All but lane_sync() and mark_sync() is short.
      * Threads may use different lanes at the same time.  One lane is used by one thread
-     * at a time; other threads may call lane_sync() meanwhile.
+     * at a time; other threads may call lane_sync() at any time.
      *
      * A mark is a position in the work of a lane that other lanes can wait for; a wait
      * for NULL ends at once.  lane_poll: the number up to which all is done; a failure
@@ -252,7 +252,7 @@ struct am_backend_ops {
 
     /*
      * AM_CAP_HOST_VIEW. One contiguous address for n spans, where the program may read
-     * and write, until view_close(). *ret_is_private: it is a mapping of its own;
+     * and write, until view_close(). *ret_is_private: it is a separate mapping;
      * otherwise it exists as long as the memory does, and other views may have the same
      * address.
      */
@@ -276,7 +276,7 @@ struct am_backend_ops {
 };
 
 /*
- * The backend called name; NULL when there is none.  Checks that caps and pointers agree.
+ * The backend called name; NULL if it does not exist.  Checks that caps and pointers agree.
  */
 const struct am_backend_ops *am_backend_find(const char *name);
 

@@ -1,4 +1,4 @@
-/* An address with a size.  The memory is the caller's and is not looked at. */
+/* An address with a size.  The memory is the caller's and is not accessed. */
 #include "base/sys.h"
 #include "toolkit/toolkit.h"
 

@@ -1,6 +1,6 @@
 /*
- * Settings of the compiler of operators.  There is none, so a setting is checked and not
- * kept; no function gives it back.
+ * Settings of the compiler of operators.  There is no compiler, so a setting is checked and
+ * not stored; no function returns it.
  */
 #include "acl/acl_op_compiler.h"
 #include "toolkit/toolkit.h"

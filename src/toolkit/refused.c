@@ -14,7 +14,7 @@ static void refuse(const char *function)
 }
 
 /*
- * A program may look a function up and call it with the arguments of the real one, which a
+ * A program may find a function by dlsym() and call it with the arguments of the real one, which a
  * list of names does not have.  No argument is used, so every call is fine.
  */
 #ifdef __clang__

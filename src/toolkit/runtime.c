@@ -1,6 +1,6 @@
 /*
- * The few names below AscendCL that clients look up, made of AscendCL's own: as a program
- * would, so that layers see what is done.
+ * The few functions below AscendCL that clients use, implemented with AscendCL's public
+ * functions, so that layers see the calls.
  */
 #include <stdint.h>
 #include <string.h>
@@ -70,7 +70,7 @@ int32_t rtGetDeviceInfo(uint32_t deviceId, int32_t moduleType, int32_t infoType,
     case INFO_CHIP:
         *value = chip;
         return ACL_SUCCESS;
-    case INFO_DIE: /* a device is one die, at addresses of its own */
+    case INFO_DIE: /* a device is one die, with its own addresses */
     case INFO_SCALE_TYPE:
     case INFO_ADDRESS_MODE:
         *value = 0;
@@ -200,7 +200,7 @@ int32_t rtEventElapsedTime(float *time, void *start, void *end)
 
 /* ---- copies ---- */
 
-/* Only strict rules look at the kind of a copy. */
+/* Only strict rules check the kind of a copy. */
 int32_t rtMemcpyAsyncWithoutCheckKind(void *dst, size_t destMax, const void *src,
                                       size_t count, uint32_t kind, void *stream)
 {
@@ -221,7 +221,7 @@ struct opened {
 static struct opened *all_opened;
 static struct am_lock opened_lock = AM_LOCK_INIT(AM_RANK_LEAF, "opened");
 
-/* Takes the one at this address out of the list; NULL: there is none. */
+/* Removes the entry at this address from the list; NULL if there is no such entry. */
 static struct opened *opened_take(const void *addr)
 {
     struct opened **at, *found;

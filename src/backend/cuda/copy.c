@@ -2,8 +2,8 @@
  * Copies and fills that are done when the call returns.
  *
  * Both sides are lists of spans, walked in pieces (walk.c).  Each step hands the shorter
- * of two pieces to the driver; at the end the call waits for the stream.  Meanwhile the copy
- * has all memory of GPUs acquired (mem.c).
+ * of two pieces to the driver; at the end the call waits for the stream.  Until then
+ * the copy has all memory of GPUs acquired (mem.c).
  *
  * The driver copies from one handle into the next only where a context is current.
  *

@@ -217,7 +217,7 @@ struct cuda_piece {
     bool is_joined; /* goes on in other handles: the driver wants a current context */
 };
 
-/* The next span of the range, which begins behind it from then on; NULL: there is none. */
+/* The next span of the range, which begins behind it from then on; NULL at the end. */
 static inline const struct am_span *cuda_walk_next(struct am_cursor *walk, size_t *size)
 {
     const struct am_span *span = walk->span;

@@ -123,7 +123,7 @@ typedef enum {
     CU_MEMORYTYPE_HOST = 1,
     CU_MEMORYTYPE_DEVICE = 2,
     CU_MEMORYTYPE_ARRAY = 3,
-    CU_MEMORYTYPE_UNIFIED = 4, /* by the address: the driver looks */
+    CU_MEMORYTYPE_UNIFIED = 4, /* the driver decides by the address */
 } CUmemorytype;
 
 /* Whose captures of graphs forbid a thread calls that could wait for work. */

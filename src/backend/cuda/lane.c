@@ -3,8 +3,8 @@
  *
  * A copy or fill can be launched if it is on one GPU, its device memory is mapped where the
  * span says and is not just being unmapped, and the driver knows its host memory.  Otherwise
- * the number is 0, and the core does the work in its turn.  A launch is the driver's own call
- * and little more.  It has the memory acquired meanwhile, and the memory keeps the number of
+ * the number is 0, and the core does the work when it is at the head of the queue.  A launch is the driver's own call
+ * and little more.  The memory is acquired during the launch, and stores the number of
  * the launch, so that unmapping waits for just the lanes that may still use it.
  *
  * A poll asks the driver whether the stream is idle, and otherwise which marks are reached.
@@ -28,7 +28,7 @@ struct am_lane {
     struct cuda_gpu *gpu;
     unsigned refs; /* gpu->lock; the queue's, and those of threads that wait for it */
     CUstream stream;
-    bool is_own; /* not one of those that are kept for copies */
+    bool is_own; /* not from the cache of streams for copies */
     unsigned n_unmarked;
     uint64_t number;      /* the last one that was given to a launch */
     uint64_t numbers_end; /* numbers up to this one are the lane's */
@@ -233,8 +233,8 @@ static bool lane_may_use(const struct am_lane *lane, uint64_t number)
 }
 
 /*
- * The first such lane behind this one, or of all behind NULL, with a reference; that of
- * this one is dropped.
+ * The first such lane behind this one (NULL: of all lanes), with a reference.  The reference
+ * to this one is dropped.
  */
 static struct am_lane *lane_next(struct cuda_gpu *gpu, struct am_lane *lane,
                                  uint64_t number)
@@ -253,7 +253,7 @@ static struct am_lane *lane_next(struct cuda_gpu *gpu, struct am_lane *lane,
     return next;
 }
 
-/* Without the lock: others use the GPU meanwhile. */
+/* Without the lock: other threads use the GPU during the wait. */
 bool cuda_lanes_wait(struct cuda_gpu *gpu, uint64_t number)
 {
     struct am_lane *lane = NULL;

@@ -88,8 +88,8 @@ static enum am_fault_kind kind_of(const char *name)
 }
 
 /*
- * All but those that put a failure into words, cuGetErrorName() and cuGetErrorString(): a
- * message without the driver's words is no failure of anything.
+ * All calls except cuGetErrorName() and cuGetErrorString(): a message without the driver's
+ * text is not a failure.
  */
 static CUresult fault_of(const char *name)
 {

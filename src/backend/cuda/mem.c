@@ -109,7 +109,7 @@ aclError cuda_mem_create(struct am_bank *bank, size_t size, int node, struct am_
     mem->size = size;
     *cm = (struct cuda_mem){.fd = -1};
     if (bank->spec.is_pinned)
-        return ACL_SUCCESS; /* there is none until it is mapped */
+        return ACL_SUCCESS; /* the memory is allocated when it is mapped */
     AM_TRY(cuda_check(gpu));
     prop.location = (CUmemLocation){CU_MEM_LOCATION_TYPE_DEVICE, gpu->device};
     if (gpu->can_export)
@@ -244,7 +244,7 @@ static CUmemAccess_flags flags_of(const struct cuda_gpu *gpu,
     return flags;
 }
 
-/* Gives rights to the devices; with is_change, takes from those that have none now. */
+/* Grants the rights; with is_change, revokes the rights of all other devices. */
 static CUresult rights_give(CUdeviceptr addr, size_t size, const struct cuda_gpu *owner,
                             const struct am_rights *rights, bool is_change)
 {

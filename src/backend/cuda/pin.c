@@ -27,8 +27,8 @@ void cuda_device_choose(int32_t driver)
 }
 
 /*
- * A working GPU that is already in use, or else that of the program, or any: a context
- * takes memory of its GPU, which other programs may need.
+ * A working GPU that is already in use, or else the program's, or any: a context takes memory
+ * of its GPU, which other programs may need.
  */
 static struct cuda_gpu *gpu_choose(void)
 {

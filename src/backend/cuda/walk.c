@@ -101,8 +101,8 @@ aclError cuda_walk_check(struct am_cursor w, size_t size)
 }
 
 /*
- * The address at which the host accesses a span.  Memory of the host backend has an address
- * of its own: the program's address is one of the driver's, at which it mapped nothing.
+ * The address at which the host accesses a span.  Memory of the host backend has a
+ * separate address: at the program's address the driver has reserved, but not mapped, memory.
  */
 static aclError host_address(const struct am_cursor *w, CUdeviceptr *ret_at)
 {

@@ -143,7 +143,7 @@ AM_NO_LOCK_ANALYSIS static void bank_lock(struct host_bank *bank) AM_ACQUIRE(ban
 
 /* ---- all frames ---- */
 
-/* At most n frames, those that hold bytes first; returns how many. */
+/* At most n frames, written ones first; returns how many. */
 static size_t frames_pop_locked(struct host_bank *bank, uint32_t *frames, size_t n)
     AM_REQUIRES(bank->lock)
 {
@@ -168,7 +168,7 @@ static size_t frames_pop_locked(struct host_bank *bank, uint32_t *frames, size_t
 
 /*
  * The core has counted n free frames for this thread.  Other threads may move frames from
- * part to part meanwhile, so one look at each part may miss some.
+ * part to part at the same time, so a single pass over the parts may miss some.
  */
 static void frames_take_locked(struct host_bank *bank, uint32_t *frames, size_t n)
     AM_REQUIRES(bank->lock)
@@ -306,7 +306,7 @@ static aclError mem_create_frames(struct am_mem *mem)
     return ACL_SUCCESS;
 }
 
-/* Placement is a wish: a container may forbid it, and the memory is good all the same. */
+/* Placement is a hint: a container may forbid it, and the memory can be used anyway. */
 static void store_place(struct host_store *store, int node)
 {
     unsigned long mask[16] = {0};

@@ -93,7 +93,7 @@ static void frames_touch(struct host_store *store, size_t first, size_t n)
 
 /*
  * Bring in the pages of every frame that `size` bytes from here on touch; only_held: of
- * those that hold bytes.
+ * the written ones.
  */
 static aclError walk_ready(struct am_cursor w, size_t size, bool only_held)
 {

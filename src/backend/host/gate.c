@@ -4,7 +4,7 @@
  * Only isolated memory ever moves, once, when it is exported.  Each such mem counts its
  * running copies and its open views.  Only the program ends a view, so the export of
  * memory with a view fails at once.  Otherwise the gate is shut, and the export waits
- * until the copies are done.  Queued copies are not counted: they look up the memory
+ * until the copies are done.  Queued copies are not counted: they find the memory
  * when they run.  A copy that finds one of its gates shut leaves the gates it has passed
  * before it tries again, so threads never wait in a cycle.
  *
@@ -25,7 +25,7 @@
 
 #define NAP_NS 50000
 #define WAIT_NS (2 * AM_SECOND)        /* for copies that run, in all */
-#define SLICE_NS (10 * AM_MILLISECOND) /* the most that one look counts */
+#define SLICE_NS (10 * AM_MILLISECOND) /* the most that one poll counts */
 
 static void nap(void)
 {

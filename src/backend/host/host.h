@@ -8,10 +8,10 @@
  * bank    a device's bank has one store of the device's capacity, and hands out frames
  *         of it, any frames: a handle costs no descriptor and no kernel mapping.  Memory
  *         that the program must be able to touch (the host's, and a device's with
- *         ACLMEM_ISOLATE=0) is a store of its own for each mem.  Pinned memory is a
+ *         ACLMEM_ISOLATE=0) has a separate store for each mem.  Pinned memory is a
  *         store without a memfd, whose view is where it is mapped (pin.c).
  * mem     a store and the numbers of the frames.  Memory that is exported moves to a
- *         store of its own, and imported memory has one (share.c).
+ *         separate store, and imported memory has one (share.c).
  *
  * The page table is the core's (address -> mapping -> mem); binding isolated memory to
  * addresses makes no system call.
@@ -58,7 +58,7 @@ union host_part {
 
 struct host_bank {
     struct am_bank base;
-    struct host_store store; /* fd is -1 when each mem has a store of its own */
+    struct host_store store; /* fd is -1 if each mem has a separate store */
     size_t n_used_max;       /* more than this many go back to the system */
     uint32_t *spare;
     union host_part part[AM_SHARDS];
@@ -80,8 +80,8 @@ struct host_bank {
  * struct am_mem, and the compiler must keep both in order.
  */
 struct __attribute__((may_alias)) host_mem {
-    struct host_store *store; /* the bank's, or one of its own */
-    uint32_t *frames;         /* NULL: frame first and those that follow it */
+    struct host_store *store; /* the bank's, or a separate one */
+    uint32_t *frames;         /* NULL: consecutive frames from `first` on */
     uint64_t first;
     _Atomic uint64_t gate; /* its users, which keep the three fields above as they are */
 };
@@ -102,7 +102,7 @@ static inline size_t host_mem_frame(struct am_mem *mem, size_t offset)
 }
 
 /*
- * Whether the program can touch it: it then has a store of its own, with real mappings.
+ * Whether the program can touch it: it then has a separate store, with real mappings.
  */
 static inline bool host_mem_is_addressable(struct am_mem *mem)
 {
@@ -207,7 +207,7 @@ void host_move(void *dst, const void *src, size_t size);
 aclError host_pinned_create(struct am_mem *mem);
 void host_pinned_destroy(struct am_mem *mem);
 aclError host_pinned_map(void *addr, size_t size, struct am_mem *mem);
-/* Pinned memory that is mapped from now on has a view of its own, or has none. */
+/* Pinned memory that is mapped from now on has a separate view, or no view. */
 void host_pinned_watch(bool wants_view);
 aclError host_pin(void *addr, size_t size, bool must_lock);
 void host_unpin(void *addr, size_t size);

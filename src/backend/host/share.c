@@ -2,8 +2,8 @@
  * Memory that is shared with other processes.
  *
  * A descriptor of a device's store would give access to all of the device, so exported
- * memory first moves to a memfd of its own.  Only frames that were written are copied;
- * all other frames read as zero afterwards.  The memory is not in use meanwhile
+ * memory first moves to a separate memfd.  Only frames that were written are copied;
+ * all other frames read as zero afterwards.  The memory is not in use during the move
  * (gate.c), and later users find it in its new place.  The memfd is sealed against
  * changes of its size, by which another process could make touching it fatal.
  *
@@ -51,7 +51,7 @@ static aclError frames_copy(struct am_mem *mem, struct host_store *to)
     return ACL_SUCCESS;
 }
 
-/* From the bank's store to one of its own. */
+/* From the bank's store to a separate store. */
 static aclError mem_move_out(struct am_mem *mem)
 {
     struct host_mem *hm = host_mem(mem);

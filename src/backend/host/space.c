@@ -28,7 +28,7 @@ extern void __tsan_init(void) __attribute__((weak));
 
 /*
  * A plain hint is not enough: Linux 6.7 to 6.12 ignores it when anything lies in the 2 MB
- * behind the range (mended by "mm: respect mmap hint address when aligning for THP").
+ * behind the range (fixed by "mm: respect mmap hint address when aligning for THP").
  * Thread sanitizer ends a program that insists on an address of the sanitizer's own, and
  * takes a hint.
  */
