@@ -226,11 +226,16 @@ static int alloc(struct am_fit *fit, struct am_fit_request request,
     return 0;
 }
 
+static uint64_t stream_bit(unsigned stream)
+{
+    return stream < AM_FIT_STREAMS ? 1ull << stream : 0;
+}
+
 int am_fit_alloc(struct am_fit *fit, uint64_t size, unsigned stream,
                  struct am_fit_block **ret_block, struct am_fit_use *ret_wait)
 {
     struct am_fit_request request = {.size = am_align_up(size, fit->config.unit),
-                                     .stream = 1ull << stream,
+                                     .stream = stream_bit(stream),
                                      .may_grow = true,
                                      .may_call = true};
 
@@ -343,7 +348,7 @@ int am_fit_trim(struct am_fit *fit, uint64_t keep, struct am_fit_use *ret_wait)
     for (page = TAILQ_FIRST(&fit->idle);
          rc == 0 && page != NULL && fit->stats.idle > keep; page = next) {
         next = TAILQ_NEXT(page, link);
-        if (!am_fit_use_is_over(fit, &page->use)) {
+        if (!am_fit_use_is_over(fit, &page->use, AM_FIT_UNMAP)) {
             if (ret_wait->streams == 0)
                 *ret_wait = page->use;
             continue;
@@ -387,7 +392,7 @@ int am_fit_sleep(struct am_fit *fit, struct am_fit_block *block,
         if (page->n_awake > 0 || page->frame == NULL)
             continue;
         use = page_freed_use(fit, block, i);
-        if (!am_fit_use_is_over(fit, &use)) {
+        if (!am_fit_use_is_over(fit, &use, AM_FIT_UNMAP)) {
             use_add(ret_wait, use);
             continue;
         }

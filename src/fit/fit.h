@@ -44,6 +44,13 @@ struct am_fit_use {
     uint64_t ticket;
 };
 
+enum am_fit_action {
+    AM_FIT_UNMAP, /* the page is unmapped, and its memory goes elsewhere */
+    AM_FIT_REUSE, /* a block of another stream is placed there */
+};
+
+#define AM_FIT_STREAMS 64u /* as the number of a stream: one that never freed a block */
+
 /*
  * Each returns 0 or an error of the caller's, which am_fit_alloc() and the others hand on.
  * What destroys and releases cannot fail.
@@ -59,8 +66,12 @@ struct am_fit_ops {
     int (*map)(void *ctx, uint64_t addr, void *frame);
     int (*unmap)(void *ctx, uint64_t addr, void *frame);
 
-    /* Those streams of the use that have not got there yet. */
-    uint64_t (*pending)(void *ctx, const struct am_fit_use *use);
+    /*
+     * The streams of the use that prevent an action: those with work that is not done, and
+     * with AM_FIT_REUSE also those whose memory other streams may not use.
+     */
+    uint64_t (*pending)(void *ctx, const struct am_fit_use *use,
+                        enum am_fit_action action);
 };
 
 struct am_fit_config {
@@ -113,7 +124,7 @@ enum {
 };
 
 /*
- * A block for a stream (its number, 0 to 63).  ret_wait: on success the streams that this one
+ * A block for a stream (its number, 0 to 63, or AM_FIT_STREAMS).  ret_wait: on success the streams that this one
  * has to wait for before it touches the block, an empty use mostly; with AM_FIT_BUSY what the
  * caller waits for before it tries again.  On failure nothing has changed but where idle
  * pages lie.

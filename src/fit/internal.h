@@ -267,8 +267,9 @@ int am_fit_place_find(struct am_fit *fit, const struct am_fit_request *r,
                       struct am_fit_place *ret_place);
 /* Beyond what a block of so many bytes needs, such a part of the held pages is idle. */
 bool am_fit_has_idle(const struct am_fit *fit, uint64_t size, uint64_t part);
-/* Drops the streams that have got there; whether none is left. */
-bool am_fit_use_is_over(struct am_fit *fit, struct am_fit_use *use);
+/* Drops the streams that do not prevent the action; whether none is left. */
+bool am_fit_use_is_over(struct am_fit *fit, struct am_fit_use *use,
+                        enum am_fit_action action);
 
 /* page.c: memory behind addresses. */
 struct am_fit_area *am_fit_area_create(struct am_fit *fit, uint64_t size, bool is_small,

@@ -172,7 +172,7 @@ static bool idle_is_over(struct am_fit *fit, struct am_fit_page *page)
 
     if ((use->streams & fit->late.streams) != 0 && use->ticket >= fit->late.ticket)
         return false;
-    if (am_fit_use_is_over(fit, use))
+    if (am_fit_use_is_over(fit, use, AM_FIT_UNMAP))
         return true;
     fit->late = *use;
     return false;

@@ -24,6 +24,7 @@
 #define N_EMPTY 4
 #define N_BUSY 8
 #define N_ROWS 8
+#define N_SPARE 8 /* pages below the limit */
 
 /*
  * What a place costs, in thousandths of a page.  A page that is mapped elsewhere has to be
@@ -46,10 +47,11 @@
 /* A row of its own begins in a gap so many times the block's size. */
 #define ROOM 4
 
-bool am_fit_use_is_over(struct am_fit *fit, struct am_fit_use *use)
+bool am_fit_use_is_over(struct am_fit *fit, struct am_fit_use *use,
+                        enum am_fit_action action)
 {
     if (use->streams != 0)
-        use->streams = fit->ops->pending(fit->ctx, use);
+        use->streams = fit->ops->pending(fit->ctx, use, action);
     return use->streams == 0;
 }
 
@@ -87,7 +89,7 @@ static struct am_fit_use use_of_others(struct am_fit *fit, const struct am_fit_r
             use_add(&use, part);
     }
     use.streams &= ~r->stream;
-    if (am_fit_use_is_over(fit, &use))
+    if (am_fit_use_is_over(fit, &use, AM_FIT_REUSE))
         use = (struct am_fit_use){0};
     return use;
 }
@@ -168,6 +170,15 @@ static void try_at(struct am_fit *fit, const struct am_fit_request *r,
         *best = place;
 }
 
+/* Bytes between blocks cost pages that an engine near its limit needs for blocks. */
+static bool has_room_to_skip(const struct am_fit *fit, uint64_t size)
+{
+    uint64_t max = fit->config.max_pages;
+
+    return max == 0 ||
+           am_fit_held(fit) + fit_page_of(fit, size) + N_SPARE + max / 16 <= max;
+}
+
 /*
  * Blocks of whole pages begin at a page: there they never share one.  So do those whose last
  * page is nearly full, which lose less that way than at two borders when their
@@ -177,6 +188,8 @@ static bool is_whole(const struct am_fit *fit, uint64_t size)
 {
     uint64_t odd = fit_in_page(fit, size);
 
+    if (!has_room_to_skip(fit, size))
+        return false;
     return odd == 0 || (size > fit->config.page && odd >= fit->config.page / 10 * 9);
 }
 

@@ -202,7 +202,8 @@ static inline unsigned pool_slot_get(aclmem_pool *pool, aclrtStream stream)
     return pool_slot_search(pool, stream);
 }
 
-uint64_t pool_use_pending(void *ctx, const struct am_fit_use *use);
+uint64_t pool_use_pending(void *ctx, const struct am_fit_use *use,
+                          enum am_fit_action action);
 /* So many bytes were freed on the streams: from time to time an event is recorded. */
 void pool_slots_freed_locked(aclmem_pool *pool, uint64_t slots, size_t size);
 /* Whether that may record one. */

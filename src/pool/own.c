@@ -123,7 +123,8 @@ bool pool_own_reap_locked(aclmem_pool *pool)
 
     for (block = LIST_FIRST(&pool->left); block != NULL; block = next) {
         next = LIST_NEXT(block, own);
-        if (block->use.streams != 0 && pool_use_pending(pool, &block->use) != 0)
+        if (block->use.streams != 0 &&
+            pool_use_pending(pool, &block->use, AM_FIT_UNMAP) != 0)
             continue;
         /* One that cannot be unmapped stays, with all that it has, for another time. */
         if (aclrtUnmapMem((void *)block->addr) != ACL_SUCCESS)

@@ -161,7 +161,8 @@ static void slot_poll(aclmem_pool *pool, struct pool_slot *slot)
     }
 }
 
-uint64_t pool_use_pending(void *ctx, const struct am_fit_use *use)
+uint64_t pool_use_pending(void *ctx, const struct am_fit_use *use,
+                          enum am_fit_action action)
 {
     aclmem_pool *pool = ctx;
     uint64_t pending = 0;
@@ -226,7 +227,7 @@ static aclError slot_mark_of(aclmem_pool *pool, struct pool_slot *slot, uint64_t
 
 aclError pool_wait_locked(aclmem_pool *pool, const struct am_fit_use *use)
 {
-    uint64_t pending = pool_use_pending(pool, use);
+    uint64_t pending = pool_use_pending(pool, use, AM_FIT_REUSE);
     aclError rc = ACL_SUCCESS;
 
     pool->waits += pending != 0;
@@ -253,7 +254,7 @@ aclError pool_wait_locked(aclmem_pool *pool, const struct am_fit_use *use)
 aclError pool_order_locked(aclmem_pool *pool, aclrtStream stream,
                            const struct am_fit_use *use)
 {
-    uint64_t pending = pool_use_pending(pool, use);
+    uint64_t pending = pool_use_pending(pool, use, AM_FIT_REUSE);
     aclError rc = ACL_SUCCESS;
 
     for (; rc == ACL_SUCCESS && pending != 0; pending &= pending - 1) {

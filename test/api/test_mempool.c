@@ -370,19 +370,20 @@ static void idle_memory_moves_before_the_pool_grows(void **state)
 
 static void the_best_fitting_block_is_taken(void **state)
 {
+    enum { N = 7 };
     aclrtMemPool pool = pool_create(64 * MIB);
-    char *big = take(pool, 8 * MIB, NULL), *gap = take(pool, 512, NULL);
-    char *small = take(pool, 2 * MIB - 512, NULL), *end = take(pool, 512, NULL), *again;
+    char *block[N];
 
     keep_memory(pool);
-    assert_acl_ok(aclrtMemPoolFreeAsync(big, NULL));
-    assert_acl_ok(aclrtMemPoolFreeAsync(small, NULL));
+    for (size_t i = 0; i < N; i++)
+        block[i] = take(pool, 3 * MIB - 512 * i, NULL);
+    assert_acl_ok(aclrtMemPoolFreeAsync(block[N - 1], NULL)); /* at an end of the row */
+    assert_acl_ok(aclrtMemPoolFreeAsync(block[1], NULL));
     assert_acl_ok(aclrtSynchronizeStream(NULL));
-    again = take(pool, MIB, NULL);
-    assert_ptr_equal(again, small);
-    assert_acl_ok(aclrtMemPoolFreeAsync(again, NULL));
-    assert_acl_ok(aclrtMemPoolFreeAsync(gap, NULL));
-    assert_acl_ok(aclrtMemPoolFreeAsync(end, NULL));
+    assert_ptr_equal(take(pool, 3 * MIB - 512, NULL), block[1]);
+    block[N - 1] = take(pool, 512, NULL);
+    for (size_t i = 0; i < N; i++)
+        assert_acl_ok(aclrtMemPoolFreeAsync(block[i], NULL));
     assert_acl_ok(aclrtMemPoolDestroy(pool));
 }
 

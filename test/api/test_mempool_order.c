@@ -113,7 +113,12 @@ static void without_switches_only_synchronising_helps(void **state)
     b = take(pool, 8 * MIB, two);
     assert_ptr_not_equal(b, a);
     assert_acl_ok(aclrtMemPoolFreeAsync(b, two));
-    assert_acl_ok(aclrtSynchronizeStream(two));
+    status = ACL_STREAM_STATUS_NOT_READY;
+    while (status == ACL_STREAM_STATUS_NOT_READY)
+        assert_acl_ok(aclrtStreamQuery(two, &status));
+    a = take(pool, 8 * MIB, one);
+    assert_ptr_not_equal(a, b);
+    assert_acl_ok(aclrtMemPoolFreeAsync(a, one));
     assert_acl_ok(aclrtSynchronizeStream(one));
     b = take(pool, 8 * MIB, two);
     assert_ptr_equal(b, a);
@@ -261,10 +266,10 @@ static void work_before_a_free_reaches_as_far_as_its_block_did(void **state)
     char *next;
 
     assert_acl_ok(aclrtMemPoolFreeAsync(late.block, late.stream));
-    next = take(late.pool, 4 * KIB, late.stream);
+    next = take(late.pool, 640 * KIB, late.stream);
     assert_ptr_equal(next, late.block);
     gate_end(late.gate);
-    assert_pattern(next, 4 * KIB, 1);
+    assert_pattern(next, 640 * KIB, 1);
     assert_acl_ok(aclrtMemPoolFreeAsync(next, late.stream));
     assert_acl_ok(aclrtMemPoolDestroy(late.pool));
     late_copy_end(&late);

@@ -70,7 +70,8 @@ static int fake_unmap(void *ctx, uint64_t addr, void *frame)
     return 0;
 }
 
-static uint64_t fake_pending(void *ctx, const struct am_fit_use *use)
+static uint64_t fake_pending(void *ctx, const struct am_fit_use *use,
+                             enum am_fit_action action)
 {
     struct fixture *f = ctx;
     uint64_t streams = 0;

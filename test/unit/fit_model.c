@@ -167,7 +167,8 @@ static int model_unmap(void *ctx, uint64_t addr, void *frame)
     return 0;
 }
 
-static uint64_t model_pending(void *ctx, const struct am_fit_use *use)
+static uint64_t model_pending(void *ctx, const struct am_fit_use *use,
+                              enum am_fit_action action)
 {
     struct model *m = ctx;
     uint64_t streams = 0;

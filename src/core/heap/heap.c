@@ -470,6 +470,7 @@ static void heap_open(struct am_domain *domain, enum am_heap_kind kind)
 
     if (heap->classes == NULL) {
         heap->kind = kind;
+        heap->owner = &am_heap_owners[kind];
         heap->device = domain->device;
         for (unsigned i = 0; i < AM_HEAP_SHARDS; i++)
             shard_init(&heap->shards[i], heap);

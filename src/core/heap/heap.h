@@ -29,42 +29,12 @@
 #include "core/heap/sizeclass.h"
 #include "core/vmm/vspace.h"
 
-enum am_heap_kind { AM_HEAP_DEVICE, AM_HEAP_HOST, AM_HEAP_KINDS };
-
 /* The owner of the memory; work in flight pins blocks through it. */
 extern const struct am_owner am_heap_owners[AM_HEAP_KINDS];
 
 #define AM_HEAPS ((AM_DEVICES_MAX + 1) * AM_HEAP_KINDS)
-#define AM_HEAP_SHARDS 8
-#define AM_MODULES 128
 #define AM_MODULE_APP 33     /* the program itself, where it says nothing */
 #define AM_PINS_MAX 0xfffffu /* queued operations on one block */
-
-struct am_heap_shard {
-    _Alignas(128) struct am_latch lock;
-    struct am_heap *heap;
-    struct am_run_list all; /* lock, as all below: runs that were published */
-    struct am_run_tree partial[AM_CLASSES_MAX]; /* with free blocks and others */
-    struct am_run_queue idle;                   /* oldest first */
-    struct am_run *resting;  /* of host memory: the last run to become empty, or NULL */
-    atomic_size_t idle_size; /* of idle runs, until they are charged or destroyed */
-};
-
-struct am_heap {
-    const struct am_classes *classes; /* NULL: was never opened */
-    enum am_heap_kind kind;
-    int32_t device;
-    unsigned n_shards; /* in use */
-    size_t idle_max;   /* bytes of idle runs of a shard */
-    /* NULL: closed.  The devices hold the reference. */
-    _Atomic(struct am_domain *) domain;
-    /* Bytes of blocks that belong to other modules than the program, and the highest. */
-    struct {
-        _Atomic uint64_t now;
-        _Atomic uint64_t peak;
-    } modules[AM_MODULES];
-    struct am_heap_shard shards[AM_HEAP_SHARDS];
-};
 
 /* Heaps are permanent, so no pointer to one is stale; a closed heap has no blocks. */
 extern struct am_heap am_heaps[AM_HEAPS];

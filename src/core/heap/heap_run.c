@@ -7,7 +7,6 @@
 #include "base/error.h"
 #include "base/sys.h"
 #include "core/device/setup.h"
-#include "core/heap/heap.h"
 #include "core/vmm/phys.h"
 
 static int run_compare(struct am_run *a, struct am_run *b)
@@ -86,7 +85,7 @@ static aclError run_create(struct am_heap_shard *shard, struct am_domain *domain
     rc = am_phys_create_bare(domain, kind == AM_HEAP_HOST ? AM_BANK_PINNED : AM_BANK_MAIN,
                              size, asked, &phys);
     if (rc == ACL_SUCCESS)
-        rc = am_vspace_map_heap(&am_heap_owners[kind], phys, run, &run->mapping);
+        rc = am_vspace_map_heap(shard->heap->owner, phys, run, &run->mapping);
     if (rc != ACL_SUCCESS) {
         free(run);
         return rc;

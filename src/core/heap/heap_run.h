@@ -1,5 +1,6 @@
 /*
- * Runs: memory of a heap, cut into blocks of one size class, or one large block.
+ * Runs and shards of a heap.  A run is memory of a heap, cut into blocks
+ * of one size class, or one large block.
  *
  * A run has one physical allocation and one mapping.  The records of its blocks are an array
  * outside the memory they describe.  A block is in use while it is live (the program has it)
@@ -20,6 +21,7 @@
 #define AM_CORE_HEAP_RUN_H
 
 #include <bsd/sys/tree.h>
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
@@ -28,11 +30,12 @@
 #include "base/epoch.h"
 #include "base/lock.h"
 #include "base/util.h"
+#include "core/heap/sizeclass.h"
 
 struct am_domain;
-struct am_heap;
 struct am_heap_shard;
 struct am_mapping;
+struct am_owner;
 
 struct am_block {
     size_t asked; /* bytes that the program asked for */
@@ -71,6 +74,38 @@ RB_HEAD(am_run_tree, am_run);
 LIST_HEAD(am_run_list, am_run);
 TAILQ_HEAD(am_run_queue, am_run);
 SLIST_HEAD(am_run_stack, am_run);
+
+enum am_heap_kind { AM_HEAP_DEVICE, AM_HEAP_HOST, AM_HEAP_KINDS };
+
+#define AM_HEAP_SHARDS 8
+#define AM_MODULES 128
+
+struct am_heap_shard {
+    _Alignas(128) struct am_latch lock;
+    struct am_heap *heap;
+    struct am_run_list all; /* lock, as all below: runs that were published */
+    struct am_run_tree partial[AM_CLASSES_MAX]; /* with free blocks and others */
+    struct am_run_queue idle;                   /* oldest first */
+    struct am_run *resting;  /* of host memory: the last run to become empty, or NULL */
+    atomic_size_t idle_size; /* of idle runs, until they are charged or destroyed */
+};
+
+struct am_heap {
+    const struct am_classes *classes; /* NULL: was never opened */
+    enum am_heap_kind kind;
+    const struct am_owner *owner; /* of the kind */
+    int32_t device;
+    unsigned n_shards; /* in use */
+    size_t idle_max;   /* bytes of idle runs of a shard */
+    /* NULL: closed.  The devices hold the reference. */
+    _Atomic(struct am_domain *) domain;
+    /* Bytes of blocks that belong to other modules than the program, and the highest. */
+    struct {
+        _Atomic uint64_t now;
+        _Atomic uint64_t peak;
+    } modules[AM_MODULES];
+    struct am_heap_shard shards[AM_HEAP_SHARDS];
+};
 
 /*
  * A run that the caller owns: an idle one of the shard, charged again, or a new one.

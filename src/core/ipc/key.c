@@ -155,7 +155,7 @@ static aclError import_map(const struct am_ticket *ticket, struct am_phys *phys,
     }
     key->ticket = *ticket;
     key->phys = phys;
-    rc = am_vspace_reserve_owned(&key_owner, phys->mem.size, NULL, &key->addr);
+    rc = am_vspace_reserve_owned(&key_owner, NULL, phys->mem.size, NULL, &key->addr);
     if (rc != ACL_SUCCESS)
         goto err_key;
     rc = am_vspace_map_owned(key->addr, phys, true);

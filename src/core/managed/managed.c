@@ -118,7 +118,7 @@ static aclError addresses_take_locked(size_t size, void **ret_addr)
     for (int i = 0; i < WINDOW_TRIES && at != 0 && rc == ACL_ERROR_RT_PARAM_INVALID;
          i++) {
         before = am_error_hush();
-        rc = am_vspace_reserve_owned(&managed_owner, size, (void *)at, ret_addr);
+        rc = am_vspace_reserve_owned(&managed_owner, NULL, size, (void *)at, ret_addr);
         am_error_capture_end(before);
         if (rc != ACL_SUCCESS)
             at = gap_find_locked(at + size, size);
@@ -127,7 +127,7 @@ static aclError addresses_take_locked(size_t size, void **ret_addr)
         return rc;
     am_log(AM_LOG_INFO,
            "managed memory lies outside its documented addresses, which are in use");
-    return am_vspace_reserve_owned(&managed_owner, size, NULL, ret_addr);
+    return am_vspace_reserve_owned(&managed_owner, NULL, size, NULL, ret_addr);
 }
 
 /* Memory behind the addresses. */

@@ -6,8 +6,11 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/util.h"
+#include "core/device/device.h"
 #include "core/device/setup.h"
 #include "core/pool/mempool_pool.h"
+#include "core/vmm/phys.h"
+#include "core/vmm/vspace.h"
 
 static struct am_lock pools_lock = AM_LOCK_INIT(AM_RANK_LEAF, "pools");
 /* pools_lock; the newest first */
@@ -15,12 +18,14 @@ static LIST_HEAD(, am_pool) pools = LIST_HEAD_INITIALIZER(pools);
 static uint64_t last_serial; /* pools_lock */
 static _Atomic uint64_t n_pools;
 
+static const struct am_owner pool_owner;
+
 void am_pool_put(struct am_pool *pool)
 {
     if (!am_ref_drop(&pool->named.refs))
         return;
-    am_backing_close(&pool->backing);
-    am_ranges_destroy(&pool->ranges);
+    am_fit_destroy(pool->fit);
+    am_domain_put(pool->domain);
     am_lock_destroy(&pool->lock);
     am_named_free(&pool->named);
 }
@@ -35,17 +40,10 @@ aclError am_pool_get(void *handle, struct am_pool **ret_pool)
 
 struct am_pool *am_pool_get_by_address(uintptr_t addr)
 {
-    struct am_pool *pool;
+    struct am_reservation *r = am_address_find(&am_vspace.reservations, addr);
+    struct am_pool *pool = r != NULL && r->owner == &pool_owner ? r->owner_data : NULL;
 
-    am_lock(&pools_lock);
-    LIST_FOREACH (pool, &pools, all) {
-        if (addr - pool->backing.base < pool->backing.n_chunks << AM_CHUNK_SHIFT)
-            break;
-    }
-    if (pool != NULL)
-        am_ref_more(&pool->named.refs); /* being listed is a reference */
-    am_unlock(&pools_lock);
-    return pool;
+    return pool != NULL && pool->is_listed && am_ref_try(&pool->named.refs) ? pool : NULL;
 }
 
 /*
@@ -68,69 +66,145 @@ static struct am_pool *pool_get_older(int32_t device, uint64_t serial)
     return pool;
 }
 
-/* What copies ask: the block that an address lies in. */
+/* For copies: the block that an address lies in. */
 static bool block_find(uintptr_t addr, struct am_bounds *ret_bounds)
 {
     struct am_pool *pool = am_pool_get_by_address(addr);
-    struct am_range *range;
-    bool is_live;
+    struct am_pool_block *block;
 
     if (pool == NULL)
         return false;
     am_lock(&pool->lock);
-    range = am_ranges_find(&pool->ranges, addr - pool->backing.base);
-    is_live = range->is_live;
-    if (is_live)
-        *ret_bounds = am_bounds_of(pool->backing.base + range->start, range->asked,
-                                   range->size, am_setup.is_strict);
+    block = am_pool_block_find_locked(pool, addr);
+    if (block != NULL)
+        *ret_bounds =
+            am_bounds_of(block->start, block->asked, block->size, am_setup.is_strict);
     am_unlock(&pool->lock);
     am_pool_put(pool);
-    return is_live;
+    return block != NULL;
 }
 
-/* Whether the range lies in a block whose free is queued and has not had its turn. */
+static bool freeing_has(const struct am_pool_stream *stream, uintptr_t addr, size_t size)
+{
+    const struct am_freeing *freeing;
+
+    TAILQ_FOREACH (freeing, &stream->frees, link) {
+        size_t at = addr - freeing->start;
+
+        if (at < freeing->size && size <= freeing->size - at)
+            return true;
+    }
+    return false;
+}
+
+/* Whether the range lies in a block whose free is queued and not done. */
 static bool block_is_leaving(uintptr_t addr, size_t size)
 {
     struct am_pool *pool = am_pool_get_by_address(addr);
-    struct am_freeing *freeing;
-    size_t at;
+    bool is_leaving = false;
 
     if (pool == NULL)
         return false;
-    at = addr - pool->backing.base;
     am_lock(&pool->lock);
-    LIST_FOREACH (freeing, &pool->leaving, leaving) {
-        if (at >= freeing->start && at - freeing->start < freeing->size &&
-            size <= freeing->size - (at - freeing->start))
-            break;
-    }
+    for (unsigned i = 0; i < AM_FIT_STREAMS && !is_leaving; i++)
+        is_leaving = freeing_has(&pool->streams[i], addr, size);
     am_unlock(&pool->lock);
     am_pool_put(pool);
-    return freeing != NULL;
+    return is_leaving;
 }
 
 static const struct am_owner pool_owner = {
     .name = "a memory pool", .find_block = block_find, .is_leaving = block_is_leaving};
 
-/*
- * Addresses for a pool: twice its size, since blocks of many sizes leave holes between
- * them.
- */
+/* ---- the operations of the engine ---- */
+
+static int pool_reserve(void *ctx, uint64_t size, uint64_t *ret_base)
+{
+    void *base;
+    aclError rc = am_vspace_reserve_owned(&pool_owner, ctx, size, NULL, &base);
+
+    if (rc == ACL_SUCCESS)
+        *ret_base = (uintptr_t)base;
+    return rc;
+}
+
+static void pool_release(void *ctx, uint64_t base, uint64_t size)
+{
+    am_vspace_release_owned((void *)base);
+}
+
+static int pool_frame_create(void *ctx, void **ret_frame)
+{
+    const struct am_pool *pool = ctx;
+    const aclrtPhysicalMemProp prop = {
+        .memAttr = ACL_HBM_MEM_HUGE,
+        .location = {.type = ACL_MEM_LOCATION_TYPE_DEVICE, .id = (uint32_t)pool->device},
+    };
+
+    return am_phys_create_owned(AM_CHUNK, &prop, pool->domain,
+                                (struct am_phys **)ret_frame);
+}
+
+static void pool_frame_destroy(void *ctx, void *frame)
+{
+    am_phys_put(frame);
+}
+
+static int pool_map(void *ctx, uint64_t addr, void *frame)
+{
+    return am_vspace_map_owned((void *)addr, frame, true);
+}
+
+static int pool_unmap(void *ctx, uint64_t addr, void *frame)
+{
+    const struct am_pool *pool = ctx;
+
+    return am_vspace_unmap_owned((void *)addr, pool->named.refs == 0);
+}
+
+static const struct am_fit_ops pool_fit_ops = {
+    .reserve = pool_reserve,
+    .release = pool_release,
+    .create = pool_frame_create,
+    .destroy = pool_frame_destroy,
+    .map = pool_map,
+    .unmap = pool_unmap,
+    .pending = am_pool_pending,
+};
+
+/* ---- create and destroy ---- */
+
 static aclError pool_open(struct am_pool *pool)
 {
     struct am_device *device;
-    size_t size;
+    struct am_fit_config config = {
+        .page = AM_CHUNK,
+        .unit = AM_POOL_ALIGN,
+        .max_pages = am_pool_chunks(pool->max_size),
+        .extra = sizeof(struct am_pool_block),
+        .slack = UINT64_MAX, /* the call does not wait for streams */
+    };
 
     AM_TRY(am_device_find(pool->device, &device));
-    AM_REQUIRE(pool->max_size <= SIZE_MAX / 4, ACL_ERROR_RT_MEMORY_ALLOCATION,
+    AM_REQUIRE(pool->max_size <= (size_t)1 << (AM_ADDRESS_BITS - 1),
+               ACL_ERROR_RT_MEMORY_ALLOCATION,
                "Failed to allocate %zu bytes of addresses for a pool", pool->max_size);
-    size = 2 * am_align_up(pool->max_size, AM_CHUNK);
-    AM_TRY(am_backing_open(&pool->backing, &pool_owner, size, device));
-    if (am_ranges_init(&pool->ranges, size) != 0) {
-        am_backing_close(&pool->backing);
+    /* Blocks of many sizes leave holes between them. */
+    config.span = 2 * am_align_up(pool->max_size, AM_CHUNK);
+    pool->domain = am_domain_get(&device->domain);
+    AM_REQUIRE(pool->domain != NULL, ACL_ERROR_UNINITIALIZE,
+               "aclFinalize has been called");
+    pool->fit = am_fit_create(&config, &pool_fit_ops, pool);
+    if (pool->fit == NULL) {
+        am_domain_put(pool->domain);
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a pool");
     }
-    LIST_INIT(&pool->leaving);
+    for (unsigned i = 0; i < AM_FIT_STREAMS; i++) {
+        TAILQ_INIT(&pool->streams[i].frees);
+        pool->streams[i].id = -1;
+        pool->streams[i].first_unsynced = UINT64_MAX;
+    }
+    RB_INIT(&pool->blocks);
     am_lock_init(&pool->lock, AM_RANK_POOL, "pool");
     return ACL_SUCCESS;
 }
@@ -175,7 +249,7 @@ static void unlist_locked(struct am_pool *pool) AM_REQUIRES(pool->lock)
 
 bool am_pool_unlist_locked(struct am_pool *pool)
 {
-    if (!pool->is_dead || !pool->is_listed || !LIST_EMPTY(&pool->leaving))
+    if (!pool->is_dead || !pool->is_listed || pool->n_freeing > 0)
         return false;
     unlist_locked(pool);
     return true;
@@ -185,17 +259,19 @@ static aclError pool_die(struct am_pool *pool, bool is_forced)
 {
     bool is_unlisted = false;
     aclError rc = ACL_SUCCESS;
+    uint64_t live, n_live;
 
     am_lock(&pool->lock);
+    live = am_pool_live(pool, &n_live);
     if (pool->is_dead)
         rc =
             am_fail(ACL_ERROR_RT_INVALID_HANDLE, "memPool %p is not alive", pool->handle);
-    else if (pool->ranges.n_live > 0 && !is_forced)
-        rc = am_fail(
-            ACL_ERROR_RT_PARAM_INVALID,
-            "memPool %p still has %zu blocks, %zu bytes; call aclrtMemPoolFreeAsync for "
-            "each first",
-            pool->handle, pool->ranges.n_live, pool->ranges.live);
+    else if (n_live > 0 && !is_forced)
+        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                     "memPool %p still has %llu blocks, %llu bytes; call "
+                     "aclrtMemPoolFreeAsync for "
+                     "each first",
+                     pool->handle, (unsigned long long)n_live, (unsigned long long)live);
     else
         pool->is_dead = true;
     if (rc == ACL_SUCCESS)
@@ -257,8 +333,7 @@ void am_pool_synced(int32_t device, int32_t stream)
     while ((pool = pool_get_older(device, serial)) != NULL) {
         serial = pool->serial;
         am_lock(&pool->lock);
-        /* The program knows that it is free now, whatever the switches say. */
-        am_ranges_open(&pool->ranges, stream);
+        am_pool_stream_synced_locked(pool, stream);
         am_pool_shrink_locked(pool, am_pool_chunks(pool->threshold));
         am_unlock(&pool->lock);
         am_pool_put(pool);
@@ -271,11 +346,6 @@ static unsigned reuse_bit(aclrtMemPoolAttr attr)
     return 1u << (attr - ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES);
 }
 
-static uint64_t reserved_locked(const struct am_pool *pool) AM_REQUIRES(pool->lock)
-{
-    return (uint64_t)pool->backing.n_backed << AM_CHUNK_SHIFT;
-}
-
 static uint64_t attr_get_locked(const struct am_pool *pool, aclrtMemPoolAttr attr)
     AM_REQUIRES(pool->lock)
 {
@@ -283,11 +353,11 @@ static uint64_t attr_get_locked(const struct am_pool *pool, aclrtMemPoolAttr att
     case ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD:
         return pool->threshold;
     case ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT:
-        return reserved_locked(pool);
+        return am_pool_reserved(pool);
     case ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH:
         return pool->reserved_high;
     case ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT:
-        return pool->ranges.live;
+        return am_pool_live(pool, NULL);
     case ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH:
         return pool->used_high;
     default: /* the three switches */
@@ -316,9 +386,9 @@ aclError am_pool_set_attr(void *handle, aclrtMemPoolAttr attr, uint64_t value)
     if (attr == ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD)
         pool->threshold = value;
     else if (attr == ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_HIGH)
-        pool->reserved_high = reserved_locked(pool);
+        pool->reserved_high = am_pool_reserved(pool);
     else if (attr == ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH)
-        pool->used_high = pool->ranges.live;
+        pool->used_high = am_pool_live(pool, NULL);
     else if (value != 0)
         pool->reuse |= reuse_bit(attr);
     else

@@ -1,30 +1,17 @@
 /*
  * Stream-ordered memory pools: aclrtMemPool*.
  *
- * A pool has addresses of its own, and physical memory behind those that are or were in
- * use, taken from its device in chunks of 2 MB, never more than its limit.  A block is
- * handed out at once, for work that comes later in the stream; it is given back when the
- * stream gets to its free.  Until then the stream itself may have it again, since what it
- * does next comes after the free anyway (range.h); another stream may where the free is
- * done, if the pool's switches allow it, or waits for that.
+ * A pool places its blocks with the engine of src/fit, in chunks of 2 MB of its device, never
+ * more than its limit.  A block is allocated at once, for later work of the stream; it is freed
+ * when the stream executes its free.  Until then only that stream may use the memory again,
+ * since its later work runs after the free.  Another stream may use it after the free is done,
+ * if the pool's switches allow it, or is made to wait for the free.
  *
- * Chunks that nothing lives in are kept up to the release threshold when a stream is
- * synchronised.
+ * The engine distinguishes 64 streams.  A pool gives a number to each stream that frees blocks,
+ * and reuses numbers of streams without frees.  If more than 63 streams have frees that are not
+ * done, the others share the last number and do not get back memory before the free is done.
  *
- * The placement here (range.h, backing.h) is not the engine of libaclmem_pool (src/fit/),
- * for three reasons:
- *
- * - The engine knows queued work by page, and this pool by byte.  Two streams that each
- *   freed a block in one page would have to wait for each other there.  With the switches
- *   off that wait is not allowed, so a stream would be refused the memory that it freed
- *   itself.
- * - The engine tells 64 streams apart.  libaclmem_pool waits for the device when there are
- *   more; a call that is ordered by streams must not wait.
- * - A wait that an abort takes away must not free the memory (am_range's `after`).  The
- *   engine has no such order of one stream's work behind another's.
- *
- * Both placements reach the same share of memory in the recorded traces (bench/traces):
- * this one 99.5 to 99.8 %, the engine 99.2 to 99.9 %.
+ * Chunks without blocks are kept up to the release threshold when a stream is synchronised.
  */
 #ifndef AM_CORE_MEMPOOL_H
 #define AM_CORE_MEMPOOL_H

@@ -155,8 +155,8 @@ static aclError reservation_cut(struct am_reservation *r, void *want, void **ret
     return ACL_SUCCESS;
 }
 
-static aclError reserve(const struct am_owner *owner, size_t size, void *want,
-                        uint64_t flags, void **ret_addr)
+static aclError reserve(const struct am_owner *owner, void *owner_data, size_t size,
+                        void *want, uint64_t flags, void **ret_addr)
 {
     const struct am_backend_ops *backend = am_setup.backend;
     struct am_reservation *r;
@@ -175,6 +175,7 @@ static aclError reserve(const struct am_owner *owner, size_t size, void *want,
     r->size = size;
     r->flags = flags;
     r->owner = owner;
+    r->owner_data = owner_data;
     r->backend = backend;
     if (owner == NULL && (backend->caps & AM_CAP_STOCK))
         rc = reservation_cut(r, want, &addr);
@@ -199,13 +200,13 @@ static aclError reserve(const struct am_owner *owner, size_t size, void *want,
 
 aclError am_vspace_reserve(size_t size, void *want, uint64_t flags, void **ret_addr)
 {
-    return reserve(NULL, size, want, flags, ret_addr);
+    return reserve(NULL, NULL, size, want, flags, ret_addr);
 }
 
-aclError am_vspace_reserve_owned(const struct am_owner *owner, size_t size, void *want,
-                                 void **ret_addr)
+aclError am_vspace_reserve_owned(const struct am_owner *owner, void *owner_data,
+                                 size_t size, void *want, void **ret_addr)
 {
-    return reserve(owner, size, want, 1, ret_addr);
+    return reserve(owner, owner_data, size, want, 1, ret_addr);
 }
 
 aclError am_reservation_create(const struct am_owner *owner, bool is_pinned, size_t size,

@@ -107,6 +107,7 @@ struct am_reservation {
     int32_t device;               /* lock; of the first mapping, while n_mappings > 0 */
     bool is_imported;             /* lock; the same: it came from another process */
     const struct am_owner *owner; /* NULL: the program; written under both locks */
+    void *owner_data;             /* of the owner, or NULL */
     /* The mapping of each chunk; NULL until the first one.  Written under lock. */
     _Atomic(struct am_mapping_entry *) mappings;
     const struct am_backend_ops *backend; /* whose addresses these are */
@@ -202,8 +203,8 @@ aclError am_vspace_mirror(void *dst, size_t size, void *src);
  * The same for an owner of ours.  map binds all of phys, unmap what starts at addr; the
  * last unmap before a release cannot fail.  release gives up what has nothing mapped.
  */
-aclError am_vspace_reserve_owned(const struct am_owner *owner, size_t size, void *want,
-                                 void **ret_addr);
+aclError am_vspace_reserve_owned(const struct am_owner *owner, void *owner_data,
+                                 size_t size, void *want, void **ret_addr);
 void am_vspace_release_owned(void *addr);
 aclError am_vspace_map_owned(void *addr, struct am_phys *phys, bool has_access);
 aclError am_vspace_unmap_owned(void *addr, bool is_last);
