@@ -3,7 +3,6 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
-#include <sched.h>
 #include <sodium.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -398,8 +397,6 @@ static void message_take(const struct am_port_message *message, int fd)
         break;
     case AM_PORT_PUT:
     case AM_PORT_GET:
-        if (message->move.size <= AM_PORT_SHORT)
-            am_helper.awake_until = am_clock() + AM_PORT_AWAKE;
         am_peer_move(message);
         break;
     default:
@@ -459,10 +456,6 @@ void am_helper_run(int socket, const struct am_listen *listening)
             tick(now);
         am_peer_sweep();
         left = am_helper.next_tick > now ? am_helper.next_tick - now : 0;
-        if (may_sleep && now < am_helper.awake_until) {
-            may_sleep = false;
-            sched_yield();
-        }
         n = epoll_wait(am_helper.epoll, events, 64,
                        may_sleep ? (int)(left / AM_MILLISECOND) + 1 : 0);
         for (int i = 0; i < n; i++) {

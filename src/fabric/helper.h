@@ -148,7 +148,6 @@ struct am_helper {
     size_t n_imports;
     size_t first_free; /* all imports below are in use */
     uint64_t next_tick;
-    uint64_t awake_until; /* after a short move */
     char where[128];
     uint16_t earlier_port; /* of the process that this one replaces; 0: none */
 };

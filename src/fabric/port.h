@@ -23,12 +23,6 @@
 #define AM_PORT_CHANNELS 8
 #define AM_PORT_CHANNEL_SLOTS 8
 #define AM_PORT_SLOTS (AM_PORT_CHANNELS * AM_PORT_CHANNEL_SLOTS)
-/*
- * Waking a thread takes as long as such a short move.  So the caller, and the fabric process
- * that may get the next one, stay awake for a moment, and give way to other threads.
- */
-#define AM_PORT_SHORT (UINT64_C(64) << 10)
-#define AM_PORT_AWAKE (AM_MILLISECOND / 4)
 /* The area: the slots, followed by struct am_port_doorbells. */
 #define AM_PORT_DOORBELLS_AT (AM_PORT_SLOTS * AM_PORT_SLOT_SIZE)
 #define AM_PORT_AREA_SIZE (AM_PORT_DOORBELLS_AT + 4096)

@@ -14,7 +14,6 @@
  * stalled while the library is stopped and started again keeps its session.
  */
 #include <linux/futex.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,26 +21,20 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "backend/remote/internal.h"
-#include "base/clock.h"
 #include "base/epoch.h"
 #include "base/error.h"
 #include "base/sys.h"
 
 #define PIECES AM_PORT_CHANNEL_SLOTS
-#define LONG_PIECES 4 /* in progress, of a long copy: their slots stay in the cache */
 /*
- * A message of UCX is up to 64 KB less its headers; pieces of a get are whole messages.
- * Each piece costs a switch between two threads, so pieces are large.  The first piece of a
- * put is sent while the second is copied, so the first one is small.
+ * A copy is cut into up to PIECES_AIM pieces, so that the sending of one runs in parallel
+ * with the copy of the next.  Each piece costs a switch between two threads, so pieces are
+ * not small.
  */
-#define SEGMENT ((UINT64_C(64) << 10) - 64)
-#define GET_MAX (7 * SEGMENT)
-#define GET_SHORT (4 * SEGMENT) /* if the whole get has a few pieces */
-#define PUT_FIRST (UINT64_C(64) << 10)
-#define PUT_MAX (7 * PUT_FIRST)
-#define REST_MIN (SEGMENT / 2) /* a smaller rest is added to the last piece */
-
-_Static_assert(PUT_MAX + REST_MIN <= AM_PORT_SLOT_SIZE, "a piece fits into a slot");
+#define PIECES_AIM 4
+#define PIECES_BUSY 4 /* in progress: their slots stay in the cache */
+#define PIECE_MIN (UINT64_C(64) << 10)
+#define PIECE_MAX AM_PORT_SLOT_SIZE
 
 enum piece_state { PIECE_FREE, PIECE_GET, PIECE_PUT };
 
@@ -226,45 +219,26 @@ static void slot_fill(const struct copy *c, const struct am_span *slot)
         words[i] = c->value;
 }
 
-/* The most bytes of a piece that begins here. */
-static size_t piece_max(const struct copy *c)
-{
-    size_t begun = (c->size - c->left) / PUT_FIRST * PUT_FIRST;
-
-    if (c->n_pieces == 1)
-        return AM_PORT_SLOT_SIZE;
-    if (!c->is_fill && is_remote(c->from.span))
-        return c->size <= 4 * GET_MAX ? GET_SHORT : GET_MAX;
-    if (begun >= PUT_MAX)
-        return PUT_MAX;
-    return begun == 0 ? PUT_FIRST : begun;
-}
-
 /* The size of the next piece: within one span on each side. */
 static size_t piece_size(struct copy *c)
 {
-    size_t size = c->left;
-    size_t most;
+    size_t size = c->size / PIECES_AIM;
 
-    am_cursor_settle(&c->to);
+    size = size < PIECE_MIN ? PIECE_MIN : size > PIECE_MAX ? PIECE_MAX : size;
+    if (size > c->left)
+        size = c->left;
     if (size > c->to.span->size - c->to.at)
         size = c->to.span->size - c->to.at;
-    if (!c->is_fill) {
-        am_cursor_settle(&c->from);
-        if (size > c->from.span->size - c->from.at)
-            size = c->from.span->size - c->from.at;
-    }
-    most = piece_max(c);
-    if (size <= most || (size <= most + REST_MIN && c->n_pieces > 1))
-        return size;
-    return most;
+    if (!c->is_fill && size > c->from.span->size - c->from.at)
+        size = c->from.span->size - c->from.at;
+    return size;
 }
 
 /* Begins the next piece, of which one side at least is remote. */
 static void piece_start(struct copy *c)
 {
     struct piece *piece = c->pieces;
-    struct am_cursor from = c->from;
+    struct am_cursor from;
     struct am_span remote, slot;
     aclError rc = ACL_SUCCESS;
 
@@ -373,19 +347,6 @@ static void pieces_start(struct copy *c)
     }
 }
 
-/* Waits until the doorbell was rung since it was counted; polls first for a short copy. */
-static void doorbell_wait(const struct copy *c, uint32_t count)
-{
-    _Atomic uint32_t *doorbell = &doorbells(c->session)->count[c->channel];
-    bool is_short = c->size <= AM_PORT_SHORT;
-    uint64_t until = is_short ? am_clock() + AM_PORT_AWAKE : 0;
-
-    while (is_short && atomic_load(doorbell) == count && am_clock() < until)
-        sched_yield();
-    while (atomic_load(doorbell) == count)
-        syscall(SYS_futex, doorbell, FUTEX_WAIT, count, NULL, NULL, 0);
-}
-
 static bool has_remote(struct am_cursor cursor, size_t size)
 {
     while (size > 0) {
@@ -413,17 +374,19 @@ static aclError copy_run(struct copy *c)
     is_between =
         !c->is_fill && has_remote(c->to, c->size) && has_remote(c->from, c->size);
     c->left = c->size;
-    c->n_pieces = is_between ? 1 : c->size <= SEGMENT ? PIECES : LONG_PIECES;
+    c->n_pieces = is_between ? 1 : PIECES_BUSY;
     depth = am_epoch_suspend();
     c->rc = am_remote_channel_acquire(&c->session, &c->channel);
     while (c->session != NULL) {
-        uint32_t count = atomic_load(&doorbells(c->session)->count[c->channel]);
+        _Atomic uint32_t *doorbell = &doorbells(c->session)->count[c->channel];
+        uint32_t count = atomic_load(doorbell);
 
         pieces_collect(c);
         pieces_start(c);
         if (c->n_busy == 0)
             break;
-        doorbell_wait(c, count);
+        while (atomic_load(doorbell) == count)
+            syscall(SYS_futex, doorbell, FUTEX_WAIT, count, NULL, NULL, 0);
     }
     if (c->session != NULL)
         am_remote_channel_release(c->session, c->channel);
