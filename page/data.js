@@ -7,7 +7,7 @@ function decode(bytes) {
   const length = view.getUint32(0, true);
   const data = JSON.parse(new TextDecoder().decode(bytes.subarray(4, 4 + length)));
   let at = 4 + length;
-  for (const table of ["blocks", "copies", "marks", "held"]) {
+  for (const table of ["blocks", "copies", "marks", "held", "tasks"]) {
     const made = { n: data[table].n };
     for (const name of data[table].columns) {
       const column = new Float64Array(made.n);
@@ -31,56 +31,184 @@ function decode(bytes) {
 
 const isLive = (blocks, i, t) => blocks.made[i] <= t && (blocks.freed[i] === 0 || blocks.freed[i] > t);
 
-// Made and freed of blocks that pass the test, in the order of time; frees first at the same time.
-function changes(blocks, test) {
-  const list = [];
-  for (let i = 0; i < blocks.n; i++) {
-    if (!test(i)) continue;
-    list.push(i * 2);
-    if (blocks.freed[i] !== 0) list.push(i * 2 + 1);
-  }
-  const time = (c) => (c & 1 ? blocks.freed[c >> 1] : blocks.made[c >> 1]);
-  list.sort((a, b) => time(a) - time(b) || (b & 1) - (a & 1));
-  return { list, time };
+// ---- stacks ----
+const OWNER = { program: 0, library: 1, interpreter: 2, start: 3 };
+
+// For each where: the frames of the program, and the number of that stack; wheres with the same ones are one stack.
+function stacksOf(wheres, owners) {
+  const known = new Map(), stacks = [], ofWhere = new Int32Array(wheres.length);
+  wheres.forEach((where, w) => {
+    let frames = where.frames.filter((f) => owners[f] === OWNER.program);
+    if (!frames.length) frames = where.frames.slice(0, 1);
+    const key = frames.join();
+    if (!known.has(key)) {
+      known.set(key, stacks.length);
+      stacks.push({ frames, where: w });
+    }
+    ofWhere[w] = known.get(key);
+  });
+  return { stacks, ofWhere };
 }
 
-// The largest groups over the range, the others as one, each with its bytes at the highest moment of every bucket.
-function stacked(blocks, test, groupOf, from, to, buckets, most) {
-  const { list, time } = changes(blocks, test);
-  const totals = new Map(), best = new Map();
-  for (const c of list) {
-    const group = groupOf(c >> 1), size = blocks.size[c >> 1];
-    const now = (totals.get(group) || 0) + (c & 1 ? -size : size);
-    totals.set(group, now);
-    if (now > (best.get(group) || 0)) best.set(group, now);
+// The name of a frame without folders: "evict (cache.c:31)".
+const frameShort = (text) => text.replace(/\((?:[^()]*\/)?([^()/]*)\)$/, "($1)");
+// A file's module as Python names it; "" for other frames.
+const pythonModule = (text) => { const m = /\(([^()]*?)([^()/]*)\.py:\d+\)$/.exec(text); return m ? m[2] : ""; };
+
+// ---- changes in the order of time ----
+// Indices of `list` sorted by value: whole numbers from 0.  A radix sort, since a million blocks are sorted at once.
+function sortedBy(list, value) {
+  let from = list, to = new Uint32Array(list.length), largest = 0;
+  for (let k = 0; k < list.length; k++) largest = Math.max(largest, value[list[k]]);
+  for (let scale = 1; scale <= largest; scale *= 65536) {
+    const count = new Uint32Array(65537);
+    for (let k = 0; k < from.length; k++) count[Math.floor(value[from[k]] / scale) % 65536 + 1]++;
+    for (let d = 0; d < 65536; d++) count[d + 1] += count[d];
+    for (let k = 0; k < from.length; k++) to[count[Math.floor(value[from[k]] / scale) % 65536]++] = from[k];
+    [from, to] = [to, from === list ? new Uint32Array(list.length) : from];
   }
-  const names = [...best.keys()].sort((a, b) => best.get(b) - best.get(a)).slice(0, most);
-  const place = new Map(names.map((name, k) => [name, k]));
-  const n = names.length + 1, width = (to - from) / buckets || 1;
-  const times = [], values = Array.from({ length: n }, () => []);
-  const now = new Float64Array(n);
-  let sum = 0, at = 0, peak = 0, peakAt = from;
-  const apply = (c) => {
-    const k = place.has(groupOf(c >> 1)) ? place.get(groupOf(c >> 1)) : n - 1;
-    const size = c & 1 ? -blocks.size[c >> 1] : blocks.size[c >> 1];
-    now[k] += size;
-    sum += size;
-    if (sum > peak) { peak = sum; peakAt = time(c); }
-  };
-  while (at < list.length && time(list[at]) < from) apply(list[at++]);
-  for (let b = 0; b < buckets; b++) {
-    const end = b === buckets - 1 ? to : from + (b + 1) * width;
-    let high = sum, highAt = from + b * width, kept = Float64Array.from(now);
-    while (at < list.length && time(list[at]) <= end) {
-      apply(list[at]);
-      if (sum > high) { high = sum; highAt = time(list[at]); kept = Float64Array.from(now); }
-      at++;
+  return from;
+}
+
+// Made and freed of blocks that pass the test, in the order of time; frees first at the same time.
+function changesOf(blocks, test) {
+  const made = [], freed = [];
+  for (let i = 0; i < blocks.n; i++) {
+    if (!test(i)) continue;
+    made.push(i);
+    if (blocks.freed[i] !== 0) freed.push(i);
+  }
+  const byMade = sortedBy(Uint32Array.from(made), blocks.made), byFreed = sortedBy(Uint32Array.from(freed), blocks.freed);
+  const n = byMade.length + byFreed.length, block = new Uint32Array(n), isFree = new Uint8Array(n), time = new Float64Array(n);
+  for (let k = 0, m = 0, f = 0; k < n; k++) {
+    const free = f < byFreed.length && (m === byMade.length || blocks.freed[byFreed[f]] <= blocks.made[byMade[m]]);
+    block[k] = free ? byFreed[f++] : byMade[m++];
+    isFree[k] = free ? 1 : 0;
+    time[k] = free ? blocks.freed[block[k]] : blocks.made[block[k]];
+  }
+  return { n, block, isFree, time };
+}
+
+// The first index whose value is not below `wanted`.
+function lowerBound(values, wanted, n = values.length) {
+  let low = 0, high = n;
+  while (low < high) {
+    const middle = (low + high) >> 1;
+    if (values[middle] < wanted) low = middle + 1; else high = middle;
+  }
+  return low;
+}
+
+// Bytes of groups over time.  Every STEP changes it keeps the bytes before them and at their highest moment, so that a
+// window of a million changes is drawn from a few thousand of these.
+class Series {
+  static STEP = 256;
+  static EXACT = 40000; // a window of fewer changes is drawn change by change
+  constructor(blocks, changes, groupOf, most) {
+    this.changes = changes;
+    const id = new Map(), ofBlock = new Int32Array(blocks.n);
+    const keys = [];
+    for (let k = 0; k < changes.n; k++) {
+      const i = changes.block[k];
+      if (changes.isFree[k]) continue;
+      const key = groupOf(i);
+      let number = id.get(key);
+      if (number === undefined) { number = keys.length; id.set(key, number); keys.push(key); }
+      ofBlock[i] = number;
     }
-    times.push(highAt);
-    for (let k = 0; k < n; k++) values[k].push(kept[k]);
+    const total = new Float64Array(keys.length), best = new Float64Array(keys.length);
+    for (let k = 0; k < changes.n; k++) {
+      const i = changes.block[k], g = ofBlock[i];
+      total[g] += changes.isFree[k] ? -blocks.size[i] : blocks.size[i];
+      if (total[g] > best[g]) best[g] = total[g];
+    }
+    const order = keys.map((_, g) => g).sort((a, b) => best[b] - best[a]);
+    this.names = order.slice(0, most).map((g) => keys[g]);
+    this.hasOther = order.length > most;
+    this.n = this.names.length + (this.hasOther ? 1 : 0);
+    const place = new Int32Array(keys.length).fill(most);
+    order.slice(0, most).forEach((g, k) => { place[g] = k; });
+    this.group = new Uint8Array(changes.n); // of each change
+    this.size = new Float64Array(changes.n);
+    for (let k = 0; k < changes.n; k++) {
+      const i = changes.block[k];
+      this.group[k] = place[ofBlock[i]];
+      this.size[k] = changes.isFree[k] ? -blocks.size[i] : blocks.size[i];
+    }
+    this.pyramid();
   }
-  while (at < list.length) apply(list[at++]);
-  return { times, names, values, peak, peakAt };
+
+  pyramid() {
+    const { changes, n } = this, steps = Math.ceil(changes.n / Series.STEP);
+    this.before = new Float64Array(steps * n); // bytes before the changes of a step
+    this.high = new Float64Array(steps * n); // at its highest moment
+    this.highSum = new Float64Array(steps);
+    this.highAt = new Float64Array(steps);
+    const now = new Float64Array(n);
+    let sum = 0;
+    this.peak = 0;
+    this.peakAt = 0;
+    for (let s = 0; s < steps; s++) {
+      this.before.set(now, s * n);
+      this.highSum[s] = -1;
+      for (let k = s * Series.STEP; k < Math.min(changes.n, (s + 1) * Series.STEP); k++) {
+        now[this.group[k]] += this.size[k];
+        sum += this.size[k];
+        if (sum > this.highSum[s]) {
+          this.highSum[s] = sum;
+          this.highAt[s] = changes.time[k];
+          this.high.set(now, s * n);
+        }
+        if (sum > this.peak) { this.peak = sum; this.peakAt = changes.time[k]; }
+      }
+    }
+  }
+
+  // The bytes of each group after the changes up to a time.
+  at(t) {
+    const { changes, n } = this, end = lowerBound(changes.time, t + 0.5), s = Math.min(Math.floor(end / Series.STEP), this.highAt.length - 1);
+    const now = s >= 0 ? this.before.slice(s * n, (s + 1) * n) : new Float64Array(n);
+    for (let k = Math.max(0, s) * Series.STEP; k < end; k++) now[this.group[k]] += this.size[k];
+    return now;
+  }
+
+  // For each of `columns` parts of a window the bytes of each group at its highest moment, and the highest sum.
+  window(from, to, columns) {
+    const { changes, n } = this, width = (to - from) / columns || 1;
+    const values = new Float64Array(columns * n), sums = new Float64Array(columns).fill(-1);
+    const first = lowerBound(changes.time, from), last = lowerBound(changes.time, to);
+    let now = this.at(from - 1), column = 0;
+    const fill = (until) => { // no change in these columns: as before
+      for (; column < until && column < columns; column++) {
+        if (sums[column] < 0) { values.set(now, column * n); sums[column] = now.reduce((a, b) => a + b, 0); }
+      }
+    };
+    const offer = (time, sum, source, at) => {
+      const c = Math.min(columns - 1, Math.max(0, Math.floor((time - from) / width)));
+      fill(c);
+      column = c;
+      if (sum > sums[c]) { sums[c] = sum; for (let g = 0; g < n; g++) values[c * n + g] = source[at + g]; }
+    };
+    this.examined = last - first > Series.EXACT ? Math.ceil((last - first) / Series.STEP) : last - first; // for tests: the work of a frame
+    if (last - first > Series.EXACT) {
+      for (let s = Math.floor(first / Series.STEP); s * Series.STEP < last; s++) {
+        if (this.highAt[s] >= from && this.highAt[s] <= to) offer(this.highAt[s], this.highSum[s], this.high, s * n);
+        if (s + 1 < this.highAt.length) now = this.before.subarray((s + 1) * n, (s + 2) * n);
+      }
+      now = this.at(to);
+    } else {
+      let sum = now.reduce((x, y) => x + y, 0);
+      for (let k = first; k < last; k++) {
+        const c = Math.min(columns - 1, Math.floor((changes.time[k] - from) / width));
+        if (c > column || sums[column] < 0) { fill(c); column = c; if (sums[c] < 0) { values.set(now, c * n); sums[c] = sum; } }
+        now[this.group[k]] += this.size[k];
+        sum += this.size[k];
+        if (sum > sums[c]) { sums[c] = sum; values.set(now, c * n); }
+      }
+    }
+    fill(columns);
+    return { values, sums, n };
+  }
 }
 
 // Bytes that are held of a device at each of the times, which grow.
@@ -94,20 +222,71 @@ function heldAt(held, device, times) {
   return values;
 }
 
-// The blocks that were live at a time, by place, largest first.
-function liveAt(blocks, test, t) {
-  const by = new Map();
+// ---- questions ----
+// Blocks that pass the test by stack, largest first; `size` is 0 for one that does not count.
+function byStack(blocks, ofWhere, size) {
+  const rows = new Map();
   let total = 0;
   for (let i = 0; i < blocks.n; i++) {
-    if (!test(i) || !isLive(blocks, i, t)) continue;
-    const row = by.get(blocks.where[i]) || { where: blocks.where[i], bytes: 0, n: 0, largest: i };
-    row.bytes += blocks.size[i];
+    const bytes = size(i);
+    if (!bytes) continue;
+    const key = ofWhere[blocks.where[i]];
+    let row = rows.get(key);
+    if (!row) rows.set(key, (row = { stack: key, where: blocks.where[i], bytes: 0, n: 0, largest: i }));
+    row.bytes += bytes;
     row.n++;
     if (blocks.size[i] > blocks.size[row.largest]) row.largest = i;
-    by.set(row.where, row);
-    total += blocks.size[i];
+    total += bytes;
   }
-  return { total, rows: [...by.values()].sort((a, b) => b.bytes - a.bytes) };
+  return { total, rows: [...rows.values()].sort((a, b) => b.bytes - a.bytes) };
+}
+const liveAt = (blocks, ofWhere, test, t) => byStack(blocks, ofWhere, (i) => (isLive(blocks, i, t) && test(i) ? blocks.size[i] : 0));
+const leaks = (blocks, ofWhere, test) => byStack(blocks, ofWhere, (i) => (blocks.freed[i] === 0 && test(i) ? blocks.size[i] : 0));
+// Made and freed again between two times.
+const temporaries = (blocks, ofWhere, test, a, b) =>
+  byStack(blocks, ofWhere, (i) => (blocks.made[i] >= a && blocks.freed[i] !== 0 && blocks.freed[i] <= b && test(i) ? blocks.size[i] : 0));
+// By stack: bytes at two times.
+function difference(blocks, ofWhere, test, a, b) {
+  const before = liveAt(blocks, ofWhere, test, a), after = liveAt(blocks, ofWhere, test, b), rows = new Map();
+  for (const row of before.rows) rows.set(row.stack, { stack: row.stack, where: row.where, before: row.bytes, after: 0, largest: row.largest });
+  for (const row of after.rows) {
+    const known = rows.get(row.stack);
+    if (known) known.after = row.bytes;
+    else rows.set(row.stack, { stack: row.stack, where: row.where, before: 0, after: row.bytes, largest: row.largest });
+  }
+  const list = [...rows.values()].filter((row) => row.before !== row.after);
+  return { before: before.total, after: after.total, rows: list.sort((x, y) => Math.abs(y.after - y.before) - Math.abs(x.after - x.before)) };
+}
+
+// The blocks of most bytes x time as layers over each other: of each the times at which its offset changes, and the offsets.  A free
+// lets the layers above sink.
+function layersOf(blocks, changes, most) {
+  const chosen = [];
+  for (let k = 0; k < changes.n; k++) if (!changes.isFree[k]) chosen.push(changes.block[k]);
+  const last = changes.n ? changes.time[changes.n - 1] : 0, area = (i) => blocks.size[i] * ((blocks.freed[i] || last) - blocks.made[i]);
+  chosen.sort((a, b) => area(b) - area(a));
+  const isChosen = new Set(chosen.slice(0, most)), layers = new Map(), stack = [];
+  let height = 0;
+  for (let k = 0; k < changes.n; k++) {
+    const i = changes.block[k];
+    if (!isChosen.has(i)) continue;
+    if (!changes.isFree[k]) {
+      const layer = { i, times: [changes.time[k]], offsets: [height], end: blocks.freed[i] || Infinity };
+      layers.set(i, layer);
+      stack.push(layer);
+      height += blocks.size[i];
+      continue;
+    }
+    const at = stack.indexOf(layers.get(i));
+    stack.splice(at, 1);
+    height -= blocks.size[i];
+    for (let s = at; s < stack.length; s++) {
+      const layer = stack[s];
+      layer.times.push(changes.time[k]);
+      layer.offsets.push(layer.offsets[layer.offsets.length - 1] - blocks.size[i]);
+    }
+  }
+  return [...layers.values()];
 }
 
 // Address ranges at a time, in rows of neighbours: a gap of more than `gap` bytes begins another row.
@@ -127,23 +306,45 @@ function spaceAt(blocks, test, t, gap) {
   return rows;
 }
 
-// A tree for the flame graph: children by frame, the outermost first.
-function flameTree(wheres, frames, key) {
+// A tree for the flame graph: children by frame, the outermost first.  value(w) is the weight of a where; frames that
+// isHidden() names are left out.
+function flameTree(wheres, frames, value, isHidden = () => false) {
   const root = { name: "all", value: 0, children: new Map() };
-  for (const where of wheres) {
-    const value = where[key];
-    if (!value) continue;
-    root.value += value;
+  wheres.forEach((where, w) => {
+    const weight = value(w);
+    if (!weight) return;
+    root.value += weight;
     let node = root;
     for (let i = where.frames.length - 1; i >= 0; i--) {
       const id = where.frames[i];
+      if (isHidden(id)) continue;
       if (!node.children.has(id)) node.children.set(id, { name: frames[id], value: 0, children: new Map() });
       node = node.children.get(id);
-      node.value += value;
+      node.value += weight;
     }
-  }
+  });
   const plain = (node) => ({ name: node.name, value: node.value, children: [...node.children.values()].map(plain) });
   return plain(root);
+}
+
+// Two runs by stack, matched by the text of the program's frames: peak, leaked, allocated, calls, ns of both.
+function compareStacks(before, after) {
+  const rows = new Map(), keys = ["peak", "leaked", "allocated", "calls", "ns"];
+  const add = (run, side) => {
+    const { stacks, ofWhere } = stacksOf(run.wheres, run.owners);
+    run.wheres.forEach((where, w) => {
+      const text = stacks[ofWhere[w]].frames.map((f) => frameShort(run.frames[f]).replace(/:\d+\)$/, ")")).join("\n");
+      let row = rows.get(text);
+      if (!row) {
+        rows.set(text, (row = { text }));
+        for (const key of keys) row[key] = [0, 0];
+      }
+      for (const key of keys) row[key][side] += where[key];
+    });
+  };
+  add(before, 0);
+  add(after, 1);
+  return [...rows.values()];
 }
 
 // Blocks of a pool's snapshot by tag, stream or state, largest first.
@@ -171,18 +372,31 @@ function poolRows(pool, gap) {
   return rows;
 }
 
+// ---- texts ----
+const round3 = (n) => (Math.abs(n) < 10 ? n.toFixed(2) : Math.abs(n) < 100 ? n.toFixed(1) : Math.round(n).toString());
+
 function bytesText(n) {
   const units = ["B", "KB", "MB", "GB", "TB"];
   let u = 0;
   for (; Math.abs(n) >= 1024 && u < 4; u++) n /= 1024;
-  return (u && n < 100 ? n.toFixed(1) : Math.round(n)) + " " + units[u];
+  return (u && Math.abs(n) < 100 ? n.toFixed(1) : Math.round(n)) + " " + units[u];
 }
+
+const TIMES = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
 
 function timeText(ns) {
-  if (ns < 1e4) return Math.round(ns) + " ns";
-  if (ns < 1e7) return (ns / 1e3).toFixed(1) + " µs";
-  if (ns < 1e10) return (ns / 1e6).toFixed(1) + " ms";
-  return (ns / 1e9).toFixed(2) + " s";
+  const [scale, unit] = TIMES.find(([s]) => Math.abs(ns) >= s) || TIMES[3];
+  return (scale === 1 ? Math.round(ns).toString() : round3(ns / scale)) + " " + unit;
 }
 
-if (typeof module !== "undefined") module.exports = { decode, stacked, heldAt, liveAt, spaceAt, flameTree, poolGroups, poolRows, bytesText, timeText, isLive };
+// Labels of an axis: one unit for all, and as many digits as tell neighbours apart.
+function axisTimes(values) {
+  const largest = Math.max(...values.map(Math.abs), 1), step = values.length > 1 ? Math.abs(values[1] - values[0]) : largest;
+  const [scale, unit] = TIMES.find(([s]) => largest >= s) || TIMES[3];
+  const digits = Math.max(0, Math.ceil(-Math.log10(step / scale) - 1e-9));
+  return values.map((v) => (v / scale).toFixed(Math.min(9, digits)) + " " + unit);
+}
+
+if (typeof module !== "undefined")
+  module.exports = { decode, stacksOf, frameShort, pythonModule, sortedBy, changesOf, Series, heldAt, liveAt, leaks, temporaries, difference,
+    layersOf, spaceAt, flameTree, compareStacks, poolGroups, poolRows, bytesText, timeText, axisTimes, isLive, lowerBound };

@@ -13,7 +13,7 @@ cp package.json package-lock.json vendor.js "$work"
     node_modules/.bin/esbuild vendor.js --bundle --minify --format=iife --target=es2020 \
         --legal-comments=none --outfile=vendor.min.js
     {
-        for package in node_modules/uplot node_modules/d3-* node_modules/internmap; do
+        for package in node_modules/d3-* node_modules/internmap; do
             [ -e "$package/package.json" ] || continue
             echo "---- $(node -p "const p = require('./$package/package.json'); p.name + ' ' + p.version + ', ' + p.license")"
             cat "$package"/LICENSE*
@@ -23,5 +23,4 @@ cp package.json package-lock.json vendor.js "$work"
 )
 cp "$work/vendor.min.js" vendor/vendor.js
 cp "$work/LICENSES" vendor/LICENSES
-cp "$work/node_modules/uplot/dist/uPlot.min.css" vendor/vendor.css
-cat "$work/node_modules/d3-flame-graph/dist/d3-flamegraph.css" >>vendor/vendor.css
+cp "$work/node_modules/d3-flame-graph/dist/d3-flamegraph.css" vendor/vendor.css

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""The page of aclmem report in a real browser: test_page.py ACLMEM PLAYER RACE CACHE WRAPPER [FOLDER FOR PICTURES]
+"""The page of aclmem report in a real browser: test_page.py ACLMEM PLAYER RACE CACHE WRAPPER
 
 Numbers that the page shows are compared with those that are computed from the trace.
 """
+import collections
 import csv
 import io
 import json
@@ -17,7 +18,6 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import browser  # noqa: E402
 
 ACLMEM, PLAYER, RACE, CACHE, WRAPPER = sys.argv[1:6]
-PICTURES = sys.argv[6] if len(sys.argv) > 6 else None
 
 
 def call(*arguments, code=0):
@@ -65,39 +65,99 @@ class Page(unittest.TestCase):
     def show(self, view):
         self.ask("document.querySelector('#views button[data-view=%s]').click()" % view)
 
-    def picture(self, name):
-        if PICTURES:
-            self.browser.picture(os.path.join(PICTURES, name + ".png"))
-
     def tearDown(self):
         self.assertEqual(self.browser.complaints(), [])
 
+    def choose(self, name, value):
+        self.ask("(() => { const s = document.getElementById('%s'); s.value = '%s'; s.dispatchEvent(new Event('change')); })()" % (name, value))
+
+    def total(self):
+        return self.ask("Number(document.getElementById('panel').dataset.total)")
+
+    def panel(self, name):
+        self.ask("document.querySelector('#panel button[data-panel=%s]').click()" % name)
+
+    def cells(self, table):
+        """The rows of a table, as texts."""
+        return self.ask("[...document.querySelectorAll('#%s tbody tr')].map((r) => [...r.children].map((c) => c.textContent))" % table)
+
+    def pointer(self, kinds, at, more=""):
+        """Events of the pointer on the chart, each at a share of its width."""
+        self.ask("(() => { const c = document.querySelector('#main canvas'), box = c.getBoundingClientRect();"
+                 " c.setPointerCapture = () => {}; const at = %s;"
+                 " %s.forEach((kind, k) => c.dispatchEvent(new PointerEvent(kind, {clientX: box.left + box.width * at[k], clientY: box.top + box.height / 2, bubbles: true, button: 0 %s}))); })()"
+                 % (json.dumps(at), json.dumps(kinds), more))
+
+    def lives(self):
+        """(made, freed or None, bytes) of each block of device 0, in the order of time, from the csv."""
+        blocks, live = [], {}
+        changes = [(int(r["end_ns"]), 1, r) for r in self.rows if r["function"] in ("aclrtMalloc", "aclrtMallocPhysical") and r["result"] == "0"]
+        changes += [(int(r["begin_ns"]), 0, r) for r in self.rows if r["function"] == "aclrtFree" and r["result"] == "0"]
+        for time, is_made, row in sorted(changes, key=lambda c: c[:2]):
+            if row["function"] == "aclrtMallocPhysical":
+                continue
+            address = re.search(r"devPtr=\[?(0x[0-9a-f]+)", row["arguments"]).group(1)
+            if is_made:
+                live[address] = len(blocks)
+                blocks.append([time, None, int(re.search(r"size=(\d+)", row["arguments"]).group(1))])
+            else:
+                blocks[live.pop(address)][1] = time
+        return blocks
+
     def test_memory_over_time(self):
         self.show("memory")
-        self.ask("document.querySelector('#main select').value = '0'")
-        self.ask("document.querySelector('#main select').dispatchEvent(new Event('change'))")
-        peak = self.ask("Number(document.getElementById('chart').dataset.peak)")
-        self.assertEqual(peak, self.peak)
+        self.choose("device", "0")
+        self.assertEqual(self.ask("Number(document.getElementById('chart').dataset.peak)"), self.peak)
         self.ask("document.getElementById('peak').click()")
-        self.assertEqual(self.ask("Number(document.getElementById('live').dataset.total)"), self.peak)
-        self.picture("memory")
-        # A click somewhere lists what was live then, and that is at most the peak.
-        self.ask(
-            "(() => { const over = document.querySelector('.u-over'), box = over.getBoundingClientRect();"
-            " over.dispatchEvent(new MouseEvent('click', {clientX: box.left + box.width / 2, clientY: box.top + 20, bubbles: true})); })()"
-        )
-        middle = self.ask("Number(document.getElementById('live').dataset.total)")
-        self.assertLessEqual(middle, self.peak)
+        self.assertEqual(self.total(), self.peak)
+        # A click chooses a moment; what was live then equals the blocks of the csv.
+        self.pointer(["pointerdown", "pointerup"], [0.7, 0.7])
+        t = self.ask("state.t")
+        self.assertEqual(self.total(), sum(size for made, freed, size in self.lives() if made <= t and (freed is None or freed > t)))
         self.assertIn("player.c", self.ask("document.getElementById('live').innerText"))
-        for by in ("kind", "attribute", "process", "stack"):
-            self.ask("(() => { const s = document.querySelectorAll('#main select')[1]; s.value = '%s'; s.dispatchEvent(new Event('change')); })()" % by)
-            self.assertEqual(self.ask("Number(document.getElementById('chart').dataset.peak)"), self.peak)
+        for by in ("place", "stack", "kind", "size", "stream", "thread", "process", "tag", "module"):
+            self.choose("by", by)
+            self.assertEqual(self.ask("Number(document.getElementById('chart').dataset.peak)"), self.peak, by)
+            self.ask("document.getElementById('peak').click()")
+            self.panel("groups")
+            self.assertEqual(self.total(), self.peak, by)
+        self.choose("by", "thread")
+        self.assertEqual(self.ask("seriesFor(0, 'thread').names.length"), len({r["thread"] for r in self.rows if r["function"] == "aclrtMalloc"}
+                                                                             | {r["thread"] for r in self.rows if r["function"] == "aclrtMallocPhysical"}))
+        self.choose("by", "place")
+
+    def test_difference_temporaries_and_leaks(self):
+        self.show("memory")
+        self.choose("device", "0")
+        self.pointer(["pointerdown", "pointermove", "pointermove", "pointerup"], [0.4, 0.5, 0.8, 0.8], ", shiftKey: true")
+        a, b = self.ask("[state.a, state.b]")
+        self.assertLess(a, b)
+        blocks = self.lives()
+        at = lambda t: sum(size for made, freed, size in blocks if made <= t and (freed is None or freed > t))
+        self.panel("difference")
+        self.assertEqual(self.total(), at(b) - at(a))
+        self.panel("temporaries")
+        self.assertEqual(self.total(), sum(size for made, freed, size in blocks if made >= a and freed is not None and freed <= b))
+        self.panel("leaks")
+        self.assertEqual(self.total(), 0)
+
+    def test_blocks_are_areas_and_a_click_pins_one(self):
+        self.show("memory")
+        self.choose("device", "0")
+        self.choose("areas", "blocks")
+        self.assertEqual(self.ask("layersFor(0).length"), min(800, sum(size > 0 for _, _, size in self.lives()) + 1))
+        layer = self.ask("(() => { const l = layersFor(0).reduce((x, y) => (data.blocks.size[y.i] > data.blocks.size[x.i] ? y : x)); return [l.i, l.times[0], l.end]; })()")
+        self.ask("stateSet({block: %d, panel: 'block'}); redraw()" % layer[0])
+        text = self.ask("document.getElementById('block').innerText")
+        self.assertIn(self.ask("hex(data.blocks, %d)" % layer[0]), text)
+        self.assertIn("player.c", text)
+        self.choose("areas", "groups")
 
     def test_bytes_held_of_the_device(self):
         self.show("memory")
         lines = re.findall(r"device 0: (\d+) bytes held", call("trace", "--tasks", self.trace))
         self.assertEqual(self.ask("Math.max(...data.held.bytes.filter((_, i) => data.held.device[i] === 0))"), max(map(int, lines)))
-        self.assertIn("held of the device", self.ask("document.querySelector('.u-legend').textContent"))
+        self.assertIn("held of the device", self.ask("document.getElementById('held-note').textContent"))
         held, live = self.ask("[data.totals.held, data.totals.heldLive]")
         self.assertEqual(live, self.peak)
         self.assertIn(held, map(int, lines))
@@ -108,65 +168,173 @@ class Page(unittest.TestCase):
         """The functions of data.js on a few blocks that are made here."""
         self.ask(
             "window.few = {n: 4, made: [10, 20, 30, 40], freed: [50, 0, 35, 60], size: [100, 200, 300, 50], where: [1, 2, 1, 1],"
-            " high: [0, 0, 0, 0], low: [4096, 4196, 9000, 4396]}"
+            " high: [0, 0, 0, 0], low: [4096, 4196, 9000, 4396]}; window.same = [0, 1, 2]"
         )
         self.assertEqual(self.ask("[9, 10, 49, 50, 99].map((t) => isLive(few, 0, t))"), [False, True, True, False, False])
-        live = self.ask("liveAt(few, (i) => i !== 3, 32)")
+        live = self.ask("liveAt(few, same, (i) => i !== 3, 32)")
         self.assertEqual(live["total"], 600)
         self.assertEqual([(row["where"], row["bytes"], row["n"]) for row in live["rows"]], [(1, 400, 2), (2, 200, 1)])
-        s = self.ask("(({times, names, values, peak, peakAt}) => ({times, names, values, peak, peakAt}))"
-                     "(stacked(few, () => true, (i) => few.where[i], 0, 100, 10, 1))")
-        self.assertEqual((s["peak"], s["peakAt"], s["names"]), (600, 30, [1]))
-        self.assertEqual([a + b for a, b in zip(*s["values"])], [100, 300, 600, 600, 350, 250, 200, 200, 200, 200])
+        self.assertEqual(self.ask("leaks(few, same, () => true).total"), 200)
+        self.assertEqual(self.ask("temporaries(few, same, () => true, 25, 55).total"), 300)
+        changed = self.ask("difference(few, same, () => true, 15, 55)")
+        self.assertEqual((changed["before"], changed["after"]), (100, 250))
+        # At the highest moment of each of ten columns, from the changes; from the steps of a pyramid what is true after a change.
+        for exact, expected in ((40000, [0, 100, 300, 600, 350, 350, 250, 200, 200, 200]), (0, [0, 100, 300, 600, 350, 250, 200, 200, 200, 200])):
+            self.assertEqual(self.ask("(() => { const exact = Series.EXACT, step = Series.STEP; Series.EXACT = %d; Series.STEP = 1;"
+                                      " const s = new Series(few, changesOf(few, () => true), (i) => few.where[i], 1), w = s.window(0, 100, 10);"
+                                      " Series.EXACT = exact; Series.STEP = step; return [s.peak, s.peakAt, s.names, Array.from(w.sums)]; })()" % exact),
+                             [600, 30, [1], expected], exact)
+        layers = self.ask("layersOf(few, changesOf(few, () => true), 10).map((l) => [l.i, l.times, l.offsets])")
+        self.assertEqual(layers, [[0, [10], [0]], [1, [20, 50], [100, 0]], [2, [30], [300]], [3, [40, 50], [300, 200]]])
+        self.assertEqual(self.ask("Array.from(sortedBy(Uint32Array.of(0, 1, 2, 3), [70000, 5, 4294967296001, 70000]))"), [1, 0, 3, 2])
         rows = self.ask("spaceAt(few, () => true, 45, 64)")
         self.assertEqual([(row["start"], row["end"], row["items"]) for row in rows], [(4096, 4446, [0, 1, 3])])
         self.assertEqual(self.ask("heldAt({n: 3, time: [5, 15, 25], bytes: [7, 8, 9], device: [0, 1, 0]}, 0, [0, 5, 20, 30])"), [0, 7, 7, 9])
-        tree = self.ask("flameTree([{frames: [1, 0], calls: 2}, {frames: [0], calls: 3}, {frames: [1], calls: 0}], ['main', 'leaf'], 'calls')")
+        tree = self.ask("flameTree([{frames: [1, 0]}, {frames: [0]}, {frames: [1]}], ['main', 'leaf'], (w) => [2, 3, 0][w])")
         self.assertEqual((tree["value"], tree["children"][0]["value"], tree["children"][0]["children"][0]["name"]), (5, 5, "leaf"))
         self.assertEqual(self.ask("[0, 1023, 1024, 1536, 1 << 20, 2 ** 50].map(bytesText)"),
                          ["0 B", "1023 B", "1.0 KB", "1.5 KB", "1.0 MB", "1024 TB"])
-        self.assertEqual(self.ask("[5, 12345, 12345678, 123456789012].map(timeText)"), ["5 ns", "12.3 µs", "12.3 ms", "123.46 s"])
+        self.assertEqual(self.ask("[5, 12345, 7796400, 12345678, 123456789012].map(timeText)"), ["5 ns", "12.3 µs", "7.80 ms", "12.3 ms", "123 s"])
+        self.assertEqual(self.ask("axisTimes([1300e6, 1400e6, 1500e6])"), ["1.3 s", "1.4 s", "1.5 s"])
+        self.assertEqual(self.ask("axisTimes([1300.0001e6, 1300.0002e6]).length"), 2)
+
+    def test_labels_do_not_overlap(self):
+        """The texts that the time axis draws, at many widths and zooms."""
+        for width in (320, 700, 1200, 2400):
+            for span in (1000, 123456, 5e6, 1.3e9):
+                boxes = self.ask(
+                    "(() => { const before = [state.from, state.to]; [state.from, state.to] = [1.3e9, 1.3e9 + %d];"
+                    " const c = document.createElement('canvas').getContext('2d'), found = []; c.font = '12px sans-serif';"
+                    " const draw = c.fillText.bind(c); c.fillText = (t, x) => found.push([x - c.measureText(t).width / 2, x + c.measureText(t).width / 2, t]);"
+                    " timeAxis(c, %d, 100, 50); [state.from, state.to] = before; return found; })()" % (span, width))
+                self.assertTrue(boxes, (width, span))
+                for left, right in zip(boxes, boxes[1:]):
+                    self.assertLess(left[1] + 4, right[0], (width, span))
+                self.assertEqual(len({box[2] for box in boxes}), len(boxes))
+
+    def test_frames_below_main_are_hidden(self):
+        self.show("memory")
+        self.ask("document.getElementById('peak').click()")
+        text = self.ask("document.getElementById('panel').innerText")
+        self.assertIn("block_take", text)
+        for name in ("start_thread", "clone", "_start"):
+            self.assertNotIn(name, text)
+        self.assertGreater(self.ask("data.frames.filter((f) => f.startsWith('start_thread')).length"), 0)
+
+    def test_the_header_has_the_facts_of_the_run(self):
+        facts = self.ask("Object.fromEntries([...document.querySelectorAll('#facts b')].map((b) => [b.id, b.textContent]))")
+        self.assertEqual(facts["fact-command"], PLAYER + " 8000 2")
+        self.assertEqual(facts["fact-calls"].split(",")[0] + "," + facts["fact-calls"].split(",")[1], "{:,}".format(len(self.rows)))
+        self.assertEqual((facts["fact-processes"], facts["fact-findings"]), ("1", "not checked"))
+        self.assertTrue(facts["fact-device"].startswith("Ascend"))
+
+    def test_keys_and_the_address_keep_the_view(self):
+        self.show("memory")
+        key = "dispatchEvent(new KeyboardEvent('keydown', {key: '%s', bubbles: true}))"
+        self.ask("stateSet(wholeRange()); redraw()")
+        whole = self.ask("state.to - state.from")
+        self.ask("document.body." + key % "w")
+        self.assertAlmostEqual(self.ask("state.to - state.from") / whole, 0.7, 3)
+        before = self.ask("state.from")
+        self.ask("document.body." + key % "ArrowRight")
+        self.assertGreater(self.ask("state.from"), before)
+        self.ask("document.body." + key % "0")
+        self.assertEqual(self.ask("state.to - state.from"), whole)
+        self.ask("document.body." + key % "?")
+        self.assertIn("zoom in", self.ask("document.getElementById('help').innerText"))
+        self.ask("document.body." + key % "Escape")
+        self.ask("document.body." + key % "/")
+        self.assertEqual(self.ask("[state.view, document.activeElement.id]"), ["flame", "search"])
+        # Another visit with the same address shows the same.
+        self.ask("stateSet({view: 'memory', t: 4000000, by: 'kind', from: 1000000, to: 9000000, panel: 'groups'}); stateWrite()")
+        address = self.ask("location.hash")
+        self.ask("Object.assign(state, {view: 'totals', t: 1, by: 'stack', from: 0, to: 1}); location.hash = '#view=totals'")
+        self.ask("new Promise((done) => { addEventListener('hashchange', () => setTimeout(done), {once: true}); location.hash = %s; })" % json.dumps(address))
+        self.assertEqual(self.ask("[state.view, state.t, state.by, state.from, state.to, state.panel]"), ["memory", 4000000, "kind", 1000000, 9000000, "groups"])
+        self.assertEqual(self.ask("document.getElementById('by').value"), "kind")
+        self.ask("stateSet({by: 'place', ...wholeRange(), panel: 'live'})")
+
+    def test_tables_sort_and_are_copied_as_csv(self):
+        self.show("totals")
+        title = "document.querySelectorAll('#functions th button')[%d].click()"
+        self.ask(title % 1)
+        calls = [int(row[1].replace(",", "")) for row in self.cells("functions")]
+        self.assertEqual(calls, sorted(calls, reverse=True))
+        self.ask(title % 1)
+        self.assertEqual([int(row[1].replace(",", "")) for row in self.cells("functions")], sorted(calls))
+        self.ask(title % 0)
+        names = [row[0] for row in self.cells("functions")]
+        self.assertEqual(names, sorted(names))
+        rows = list(csv.DictReader(io.StringIO(self.ask("document.getElementById('functions').closest('.table').csv()"))))
+        for row in rows:
+            self.assertEqual(int(row["calls"]), sum(r["function"] == row["function"] for r in self.rows))
 
     def test_addresses(self):
-        self.show("addresses")
         piece = 2 << 20
         mapped = [int(r["end_ns"]) for r in self.rows if r["function"] == "aclrtMapMem"]
         unmapped = [int(r["begin_ns"]) for r in self.rows if r["function"] == "aclrtUnmapMem"]
-        self.ask("state.time = %d; show('addresses')" % ((mapped[-1] + unmapped[0]) // 2))
+        self.ask("state.t = %d; show('addresses')" % ((mapped[-1] + unmapped[0]) // 2))
         figures = self.ask("({...document.getElementById('space-figures').dataset})")
-        self.assertEqual((int(figures["reserved"]), int(figures["mapped"])), (4 * piece, 2 * piece))
-        self.picture("addresses")
+        self.assertEqual((int(figures["reserved"]), int(figures["mapped"]), int(figures["aliases"])), (4 * piece, 2 * piece, 1))
+        # A click on a mapping shows the life of its memory and full stacks.
+        self.ask("(() => { const i = data.blocks.kind.findIndex((k) => data.kinds[k].name === 'mapped'); stateSet({block: i}); redraw(); })()")
+        text = self.ask("document.getElementById('details').innerText")
+        self.assertIn("mappings_play", text)
+        self.assertIn("memory of", text)
         self.ask("document.getElementById('time').value = 10000; document.getElementById('time').dispatchEvent(new Event('input'))")
         self.assertEqual(self.ask("Number(document.getElementById('space-figures').dataset.mapped)"), 0)
+        self.ask("stateSet({block: -1, t: data.peakAt})")
 
     def test_lives(self):
+        self.ask("stateSet({kinds: '', ...wholeRange()})")
         self.show("lives")
         text = self.ask("document.getElementById('lives-figures').textContent")
         self.assertIn("1 whose memory outlived its handle", text)
         self.assertIn("0 never freed", text)
-        self.picture("lives")
+        made = sum(r["result"] == "0" and r["function"] in ("aclrtMalloc", "aclrtMallocPhysical", "aclrtMallocHost", "aclrtReserveMemAddress",
+                                                             "aclrtCreateStream", "aclrtCreateEvent") for r in self.rows)
+        self.assertEqual(int(text.split()[0]), made)
+        self.choose("kinds", "physical")
+        self.pointer(["pointerdown", "pointerup"], [0.5, 0.5])
 
     def test_streams(self):
         self.show("streams")
-        rows = self.ask("[...document.querySelectorAll('#streams tr')].map((r) => [...r.children].map((c) => c.textContent))")
-        self.assertEqual(sum(int(row[1]) for row in rows[1:]), sum(r["function"].startswith("aclrtMemcpy") for r in self.rows))
+        rows = self.cells("streams")
+        tasks = re.findall(r"(\w+) ran, ", call("trace", "--tasks", self.trace))
+        copies = sum(r["function"].startswith("aclrtMemcpy") for r in self.rows)
+        others = sum(not name.startswith("aclrtMemcpy") for name in tasks)
+        self.assertEqual(self.ask("[data.copies.n, data.tasks.n]"), [copies, others])
+        self.assertEqual(sum(int(row[1]) for row in rows), copies + others)
         self.assertEqual(self.ask("data.marks.n"), 4)
         # A copy that the stream did by itself is where it ran, the others where their calls are.
-        ran = re.findall(r": aclrtMemcpyAsync ran", call("trace", "--tasks", self.trace))
-        began = min(int(r["begin_ns"]) for r in self.rows)
-        calls = {int(r["begin_ns"]) - began for r in self.rows if r["function"].startswith("aclrtMemcpy")}
-        self.assertEqual(sum(begin not in calls for begin in self.ask("Array.from(data.copies.begin)")), len(ran))
-        self.assertEqual(self.ask("data.hasTasks"), len(ran) > 0)
-        self.picture("streams")
+        calls = {int(r["begin_ns"]) for r in self.rows if r["function"].startswith("aclrtMemcpy")}
+        ran = sum(name == "aclrtMemcpyAsync" for name in tasks)
+        self.assertEqual(sum(begin not in calls for begin in self.ask("Array.from(data.copies.begin)")), ran)
+        self.assertEqual(self.ask("data.hasTasks"), ran > 0)
 
     def test_flame_graph(self):
         self.show("flame")
-        self.assertEqual(self.ask("Number(document.getElementById('flame').dataset.total)"), self.peak)
-        self.ask("(() => { const s = document.querySelector('#main select'); s.value = 'calls'; s.dispatchEvent(new Event('change')); })()")
-        self.assertEqual(self.ask("Number(document.getElementById('flame').dataset.total)"), len(self.rows))
+        for what, total in (("peak", self.peak), ("calls", len(self.rows)), ("leaked", 0), ("allocated", sum(b[2] for b in self.lives()) + self.others())):
+            self.choose("flame-of", what)
+            self.assertEqual(self.ask("Number(document.getElementById('flame').dataset.total)"), total, what)
+        self.ask("stateSet({t: data.peakAt})")
+        self.choose("flame-of", "live")
+        self.assertEqual(self.ask("Number(document.getElementById('flame').dataset.total)"), self.ask("data.totals.peak"))
+        self.choose("flame-of", "calls")
+        threads = self.ask("[...document.getElementById('flame-thread').options].map((o) => o.value).slice(1)")
+        self.assertEqual(set(threads), {r["thread"] for r in self.rows})
+        for thread in threads:
+            self.choose("flame-thread", thread)
+            self.assertEqual(self.ask("Number(document.getElementById('flame').dataset.total)"), sum(r["thread"] == thread for r in self.rows))
+        self.choose("flame-thread", "")
         self.assertGreater(self.ask("document.querySelectorAll('#flame rect').length"), 5)
         self.ask("(() => { const s = document.getElementById('search'); s.value = 'blocks_play'; s.dispatchEvent(new Event('input')); })()")
-        self.picture("flame")
+        self.ask("stateSet({search: ''})")
+
+    def others(self):
+        """Bytes of pinned and physical memory that were allocated."""
+        return sum(int(re.search(r"size=(\d+)", r["arguments"]).group(1)) for r in self.rows
+                   if r["function"] in ("aclrtMallocHost", "aclrtMallocPhysical") and r["result"] == "0")
 
     def test_totals(self):
         self.show("totals")
@@ -174,10 +342,9 @@ class Page(unittest.TestCase):
         self.assertEqual(int(calls), len(self.rows))
         errors = self.ask("document.getElementById('total-errors').textContent").replace(",", "")
         self.assertEqual(int(errors), sum(r["result"] not in ("0", "") and r["function"] != "aclrtGetSocName" for r in self.rows))
-        table = self.ask("Object.fromEntries([...document.querySelectorAll('#functions tr')].slice(1).map((r) => [r.children[0].textContent, r.children[1].textContent]))")
+        table = self.ask("Object.fromEntries([...document.querySelectorAll('#functions tbody tr')].map((r) => [r.children[0].textContent, r.children[1].textContent]))")
         for name in ("aclrtMalloc", "aclrtFree", "aclrtMapMem"):
             self.assertEqual(int(table[name].replace(",", "")), sum(r["function"] == name for r in self.rows))
-        self.picture("totals")
 
     def test_phones_and_themes(self):
         self.browser.size(390, 800)
@@ -189,7 +356,6 @@ class Page(unittest.TestCase):
         before = self.ask("getComputedStyle(document.body).backgroundColor")
         self.ask("document.getElementById('theme').click()")
         self.assertNotEqual(self.ask("getComputedStyle(document.body).backgroundColor"), before)
-        self.picture("phone")
         self.ask("document.getElementById('theme').click()")
         self.browser.size(1200, 900)
 
@@ -209,10 +375,8 @@ class Findings(unittest.TestCase):
                 self.assertEqual(chrome.evaluate("data.findings.length"), len(findings))
                 text = chrome.evaluate("document.getElementById('main').innerText")
                 self.assertIn(findings[0]["message"], text)
-                if PICTURES:
-                    chrome.picture(os.path.join(PICTURES, "findings.png"))
                 chrome.evaluate("document.querySelector('.finding button').click()")
-                self.assertTrue(re.search("Live at", chrome.evaluate("document.getElementById('main').innerText")))
+                self.assertIn("Live at", chrome.evaluate("document.getElementById('panel').innerText"))
                 self.assertEqual(chrome.complaints(), [])
             finally:
                 chrome.close()
@@ -271,6 +435,85 @@ class Findings(unittest.TestCase):
                 chrome.close()
 
 
+class Places(unittest.TestCase):
+    def test_memory_of_the_pool_is_the_programs(self):
+        """kv_cache uses libaclmem_pool: its own function is named, and no frame of the pool."""
+        with tempfile.TemporaryDirectory() as folder:
+            trace = os.path.join(folder, "t")
+            call("run", "--check", "none", "--quiet", "--trace", trace, CACHE, os.path.join(folder, "pool.json"))
+            call("report", trace)
+            chrome = browser.Browser()
+            try:
+                chrome.open(trace + ".html")
+                names = chrome.evaluate("seriesFor(state.device, 'place').names.map(GROUPS.place.name)")
+                self.assertTrue(names and all("kv_cache.c" in name for name in names), names)
+                self.assertGreater(chrome.evaluate("document.querySelectorAll('#live details').length"), 0)
+                self.assertEqual(chrome.complaints(), [])
+            finally:
+                chrome.close()
+
+
+class Large(unittest.TestCase):
+    def test_a_million_events_are_drawn_from_a_few_thousand_steps(self):
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "lines")
+            state = 1
+            with open(path, "w") as file:
+                for i in range(500000):
+                    state = (state * 1103515245 + 12345) % 2147483648
+                    file.write("a %d %d %d\n" % (i, 512 + state % 65536, state % 7))
+                    if i >= 2000:
+                        file.write("f %d\n" % (i - 2000))
+            call("report", path)
+            chrome = browser.Browser()
+            try:
+                chrome.size(1280, 860)
+                chrome.open(path + ".html")
+                first = chrome.evaluate("performance.now()")
+                self.assertEqual(chrome.evaluate("changesFor(state.device).n"), 998000)
+                examined, times = chrome.evaluate(
+                    "(() => { const c = document.querySelector('#chart canvas'), s = seriesFor(state.device, state.by), found = [], times = [];"
+                    " for (const zoom of [1, 0.5, 0.1, 0.03, 0.001]) { const span = data.duration * zoom;"
+                    "  for (let k = 0; k < 10; k++) { rangeSet((data.duration - span) * k / 9, span); const t = performance.now(); c.paint(); times.push(performance.now() - t); found.push(s.examined); } }"
+                    " return [found, times]; })()")
+                self.assertLess(max(examined), 45000)
+                print("a million events: first paint after %.1f s, a frame takes %.1f ms (median), %.1f ms at most"
+                      % (first / 1e3, sorted(times)[len(times) // 2], max(times)))
+                self.assertEqual(chrome.complaints(), [])
+            finally:
+                chrome.close()
+
+
+class TwoRuns(unittest.TestCase):
+    def test_what_changed_is_shown(self):
+        with tempfile.TemporaryDirectory() as folder:
+            runs = [os.path.join(folder, name) for name in ("before", "after")]
+            for trace, calls in zip(runs, ("2000", "4000")):
+                call("run", "--check", "none", "--quiet", "--trace", trace, PLAYER, calls, "1")
+            call("report", *runs)
+            counted = [collections.Counter(r["function"] for r in csv.DictReader(io.StringIO(call("convert", trace, "--to", "csv")))) for trace in runs]
+            chrome = browser.Browser()
+            try:
+                chrome.open(runs[1] + ".html")
+                self.assertEqual(chrome.evaluate("state.view"), "compare")
+                rows = {row["function"]: row for row in csv.DictReader(io.StringIO(chrome.evaluate("document.getElementById('compare-functions').closest('.table').csv()")))}
+                for name in counted[0] | counted[1]:
+                    self.assertEqual(int(rows[name]["calls"]), counted[1][name] - counted[0][name], name)
+                peaks = [Page.peak_of(call("convert", trace, "--to", "lines")) for trace in runs]
+                self.assertEqual(chrome.evaluate("data.totals.peak - data.other.totals.peak"), peaks[1] - peaks[0])
+                for key in ("peak", "leaked", "allocated", "calls", "ns"):
+                    chrome.evaluate("(() => { const s = document.getElementById('compare-of'); s.value = '%s'; s.dispatchEvent(new Event('change')); })()" % key)
+                    sums = chrome.evaluate("compareStacks(data.other, data).reduce((s, r) => [s[0] + r.%s[0], s[1] + r.%s[1]], [0, 0])" % (key, key))
+                    if key == "calls":
+                        self.assertEqual(sums, [sum(c.values()) for c in counted])
+                    if key == "peak":
+                        self.assertEqual(sums, peaks)
+                self.assertEqual(chrome.complaints(), [])
+            finally:
+                chrome.close()
+            self.assertIn("which two", subprocess.run([ACLMEM, "report"] + 3 * [runs[0]], capture_output=True).stderr.decode())
+
+
 class Pool(unittest.TestCase):
     """The snapshot of a pool, by itself and beside the trace of its run."""
 
@@ -290,8 +533,6 @@ class Pool(unittest.TestCase):
                 total = chrome.evaluate("Number(document.getElementById('pool-groups').dataset.total)")
                 self.assertEqual(total, sum(block["size"] for block in blocks))
             self.assertIn("MB", chrome.evaluate("document.getElementById('pool-held').textContent"))
-            if PICTURES:
-                chrome.picture(os.path.join(PICTURES, "pool.png"))
             chrome.size(390, 800)
             self.assertLessEqual(chrome.evaluate("document.documentElement.scrollWidth"), 400)
             self.assertEqual(chrome.complaints(), [])

@@ -238,7 +238,7 @@ struct op {
     uint64_t time;
     uint64_t number; /* of the call: calls at the same time stay in order */
     uint64_t addr, size, handle, offset;
-    uint32_t where, process, attr, stream;
+    uint32_t where, process, thread, attr, stream;
     int32_t device;
     uint8_t role, kind;
 };
@@ -248,7 +248,7 @@ struct reading {
     struct trace *trace;
     struct op *op;
     size_t n_ops, max_ops;
-    struct map wheres;   /* process, stack */
+    struct map wheres;   /* process and thread, stack */
     struct map devices;  /* process, thread -> device */
     struct map contexts; /* process, context -> device */
     struct map streams;  /* process, handle -> number */
@@ -265,14 +265,13 @@ struct reading {
 
 static uint32_t where_of(struct reading *r, const struct trace_event *event)
 {
-    uint64_t process = event->process->number;
-    uint64_t where = map_get(&r->wheres, process, event->stack, UINT64_MAX);
+    uint64_t key = (uint64_t)event->process->number << 32 | event->thread;
+    uint64_t where = map_get(&r->wheres, key, event->stack, UINT64_MAX);
 
-    if (event->stack == 0)
-        return 0;
     if (where == UINT64_MAX) {
         where = where_add(r->history, event->process, event->stack);
-        map_set(&r->wheres, process, event->stack, where);
+        r->history->where[where].thread = event->thread;
+        map_set(&r->wheres, key, event->stack, where);
     }
     return (uint32_t)where;
 }
@@ -377,6 +376,8 @@ static void copy_add(struct reading *r, const struct trace_event *event,
         .bytes = trace_number(event, rule->size) * height,
         .stream = stream_of(r, event),
         .process = event->process->number - 1,
+        .where = where_of(r, event),
+        .name = event->function->name,
         .kind = (uint8_t)trace_number(event, "kind"),
         .is_async = rule->kind == 1,
     };
@@ -394,6 +395,7 @@ static void task_take(struct reading *r, const struct trace_event *event)
                                          : map_get(&r->streams, event->process->number,
                                                    event->stream, UINT64_MAX);
     uint64_t key = event->process->number;
+    bool is_copy = false;
     size_t i;
 
     if (stream == UINT64_MAX)
@@ -407,12 +409,26 @@ static void task_take(struct reading *r, const struct trace_event *event)
         if (copy->begin <= event->queued) {
             copy->begin = event->begin;
             copy->end = event->end;
-            history->n_tasks++;
+            history->n_measured++;
+            is_copy = true;
             i++;
         }
         break;
     }
     map_set(&r->places, key, stream, i);
+    if (is_copy)
+        return;
+    history->task = grown(history->task, history->n_tasks, &history->max_tasks,
+                          sizeof *history->task);
+    history->task[history->n_tasks++] = (struct task){
+        .begin = event->begin,
+        .end = event->end,
+        .stream = (uint32_t)stream,
+        .name = event->task < event->process->n_functions &&
+                        event->process->function[event->task] != NULL
+                    ? event->process->function[event->task]->name
+                    : "work",
+    };
 }
 
 /* The sum over processes for each device; *at keeps what each process has. */
@@ -490,6 +506,7 @@ static void op_add(struct reading *r, const struct trace_event *event,
         .offset = trace_number(event, "offset"),
         .where = where_of(r, event),
         .process = event->process->number - 1,
+        .thread = event->thread,
         .stream = stream_of(r, event),
         .role = rule->role,
         .kind = rule->kind,
@@ -575,6 +592,7 @@ static void make_apply(struct reading *r, const struct op *op)
     block->made = op->time;
     block->where = op->where;
     block->process = op->process;
+    block->thread = op->thread;
     block->device = op->device;
     block->stream = op->stream;
     block->attr = op->attr;
@@ -608,6 +626,7 @@ static void free_apply(struct reading *r, const struct op *op)
         r->history->n_unknown_frees++;
         return;
     }
+    block->gone = op->where;
     if (block->kind == KIND_PHYS || block->kind == KIND_IMPORT) {
         block->refs -= block->refs > 0;
         phys_settle(block, op->time);
@@ -700,6 +719,8 @@ void history_sum(struct history *history)
         if (kind_is_memory(block->kind) && block->made <= history->peak_at &&
             (block->freed == 0 || block->freed > history->peak_at))
             history->where[block->where].at_peak += block->size;
+        if (kind_is_memory(block->kind) && block->freed == 0)
+            history->where[block->where].leaked += block->size;
     }
 }
 
@@ -752,6 +773,7 @@ void history_free(struct history *history)
     free(history->stream);
     free(history->mark);
     free(history->held);
+    free(history->task);
     free(history->function);
     free(history->process);
     memset(history, 0, sizeof *history);

@@ -51,7 +51,9 @@ struct block {
     uint64_t exported; /* 0: never */
     uint64_t offset;   /* mapping: in its physical memory */
     uint32_t of;       /* mapping: which physical memory; an import: what was exported */
-    uint32_t where;    /* history->where */
+    uint32_t where;    /* history->where: the call that made it */
+    uint32_t gone;     /* history->where: the call that freed it; 0: none, or not known */
+    uint32_t thread;   /* that made it */
     uint32_t process;  /* history->process */
     int32_t device;
     uint32_t stream; /* in the order in which they come; 0 is the default */
@@ -65,11 +67,13 @@ struct block {
 struct where {
     const struct trace_process *process;
     uint32_t stack;
+    uint32_t thread;
     json_t *frames; /* {"function", "file", "line"}, innermost first; NULL: not looked */
     uint64_t n_calls;
     uint64_t ns;        /* in calls */
     uint64_t allocated; /* bytes */
     uint64_t at_peak;   /* bytes */
+    uint64_t leaked;    /* bytes that are never freed */
 };
 
 /* A stream by its number; 0 is the default one, and copies that are waited for. */
@@ -90,8 +94,17 @@ struct copy {
     uint64_t bytes;
     uint32_t stream;
     uint32_t process;
-    uint8_t kind; /* aclrtMemcpyKind */
+    uint32_t where;
+    const char *name; /* of the function */
+    uint8_t kind;     /* aclrtMemcpyKind */
     bool is_async;
+};
+
+/* Work of a stream that is not a copy. */
+struct task {
+    uint64_t begin, end;
+    uint32_t stream;
+    const char *name; /* of the function that queued it */
 };
 
 /* Bytes of a device that all processes together hold, from a time on. */
@@ -117,7 +130,9 @@ struct history {
     size_t n_streams, max_streams;
     struct held *held; /* in the order of time */
     size_t n_held, max_held;
-    size_t n_tasks; /* copies whose times are those of the work itself */
+    size_t n_measured; /* copies whose times are those of the work itself */
+    struct task *task;
+    size_t n_tasks, max_tasks;
     struct mark *mark;
     size_t n_marks, max_marks;
     struct function_figures *function;
