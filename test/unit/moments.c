@@ -11,6 +11,8 @@ static _Thread_local struct {
     bool has_come;
     void (*run)(void *arg);
     void *arg;
+    void (*each)(void *arg); /* NULL: none */
+    void *each_arg;
 } moment;
 
 void moment_arm(unsigned nth, void (*run)(void *arg), void *arg)
@@ -32,6 +34,12 @@ bool moment_disarm(void)
 {
     moment.left = 0;
     return moment.has_come;
+}
+
+void moment_each(void (*run)(void *arg), void *arg)
+{
+    moment.each = run;
+    moment.each_arg = arg;
 }
 
 /* What the linker makes of am_lock() and its kin. */
@@ -56,6 +64,8 @@ void __wrap_am_moment(void)
 void __wrap_am_lock(struct am_lock *lock)
 {
     __wrap_am_moment();
+    if (moment.each != NULL)
+        moment.each(moment.each_arg);
     __real_am_lock(lock);
     moment.n_held++;
 }

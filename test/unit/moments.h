@@ -26,6 +26,11 @@ void moment_arm(unsigned nth, void (*run)(void *arg), void *arg);
  * waits for the sections of other threads.
  */
 void moment_arm_outside(unsigned nth, void (*run)(void *arg), void *arg);
+/*
+ * Called before each lock that this thread acquires, also with locks held: for lookups, which
+ * acquire none.  NULL ends it.
+ */
+void moment_each(void (*run)(void *arg), void *arg);
 /* Whether it came to the moment. */
 bool moment_disarm(void);
 

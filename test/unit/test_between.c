@@ -8,6 +8,7 @@
 
 #include "core/hostmem/hostmem.h"
 #include "core/stream/sched.h"
+#include "core/vmm/phys.h"
 #include "core/vmm/vspace.h"
 #include "moments.h"
 #include "support/support.h"
@@ -241,6 +242,64 @@ static void an_import_beside_a_stop_ends(void **state)
     }
 }
 
+/* ---- a map fails while other threads look up its addresses ---- */
+
+struct failed_map {
+    void *va;
+    aclrtDrvMemHandle handle;
+    struct am_mapping *found[16];
+    unsigned n_found;
+};
+
+static void free_the_handle(void *arg)
+{
+    struct failed_map *map = arg;
+
+    assert_acl_ok(aclrtFreePhysical(map->handle));
+}
+
+static void look_up(void *arg)
+{
+    struct failed_map *map = arg;
+    struct am_mapping *mapping = am_mapping_get((uintptr_t)map->va);
+
+    if (mapping != NULL && map->n_found < AM_ARRAY_SIZE(map->found))
+        map->found[map->n_found++] = mapping;
+    else if (mapping != NULL)
+        am_mapping_put(mapping);
+}
+
+/* Whenever the handle is freed, and whatever lookups have found, the memory is freed. */
+static void a_failed_map_loses_no_reference(void **state)
+{
+    struct failed_map map = {0};
+    unsigned n_refused = 0;
+
+    map.va = reserve(CHUNK);
+    for (unsigned n = 1, was_between = true; was_between; n++) {
+        bool is_mapped;
+
+        map.handle = alloc(CHUNK);
+        map.n_found = 0;
+        moment_arm(n, free_the_handle, &map);
+        moment_each(look_up, &map);
+        is_mapped = aclrtMapMem(map.va, CHUNK, 0, map.handle, 0) == ACL_SUCCESS;
+        moment_each(NULL, NULL);
+        was_between = moment_disarm();
+        n_refused += !is_mapped;
+        if (is_mapped)
+            assert_acl_ok(aclrtUnmapMem(map.va));
+        if (!was_between)
+            assert_acl_ok(aclrtFreePhysical(map.handle));
+        while (map.n_found > 0)
+            am_mapping_put(map.found[--map.n_found]);
+        assert_int_equal(am_tally_sum(&am_vspace.n_mappings), 0);
+        assert_int_equal(am_phys_count(), 0);
+    }
+    assert_true(n_refused > 0);
+    assert_acl_ok(aclrtReleaseMemAddress(map.va));
+}
+
 /* ---- a thread synchronises a stream whose only task another thread does itself ---- */
 
 struct onlooker {
@@ -289,6 +348,7 @@ int main(void)
         claim(memory_that_is_freed_in_use_is_not_registered),
         claim(a_registration_beside_a_stop_ends),
         claim(an_import_beside_a_stop_ends),
+        claim(a_failed_map_loses_no_reference),
         claim(a_task_that_runs_in_its_call_is_named_by_a_timeout),
     };
 
