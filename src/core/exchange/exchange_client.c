@@ -342,7 +342,7 @@ aclError am_import_fetch(enum am_share_kind kind, const struct am_ticket *ticket
         error = -am_export_table_take(kind, ticket, ret_reply);
     if (error == 0)
         return ACL_SUCCESS;
-    if (error != ENOENT || am_exchange_is_own_name((uint32_t)(number >> NAME_SHIFT)))
+    if (error != ENOENT)
         return fail_import(number, (int32_t)getpid(), "copying its descriptor", error);
     depth = am_epoch_suspend();
     rc = reply_fetch(&request, &link, &reply, &fd);

@@ -328,16 +328,6 @@ void am_exchange_stop(void)
     am_import_client_stop();
 }
 
-bool am_exchange_is_own_name(uint32_t name)
-{
-    bool is_own;
-
-    am_lock(&server.lock);
-    is_own = server.is_running && server.name == name;
-    am_unlock(&server.lock);
-    return is_own;
-}
-
 /*
  * The parent goes on answering; the child closes the descriptors that would keep peers
  * waiting if the parent died.  No lock: there is no other thread here, and one may have

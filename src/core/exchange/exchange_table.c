@@ -46,7 +46,9 @@ RB_GENERATE_INTERNAL(export_tree, export, node, export_compare,
 
 static struct {
     struct am_lock lock;
-    struct export_tree tree; /* lock, as the next one */
+    struct export_tree tree; /* lock, as the next ones */
+    bool has_name;           /* the server of this process has this name */
+    uint32_t name;
     LIST_HEAD(, trusted) trusted;
 } exports = {.lock = AM_LOCK_INIT(AM_RANK_SHARE, "exports")};
 
@@ -234,6 +236,8 @@ aclError am_export_table_add(uint32_t name, const struct am_export *what,
     am_lock(&exports.lock);
     rc = ticket_draw_locked(name, what->kind != AM_SHARE_MEMORY, &export->ticket);
     if (rc == 0) {
+        exports.has_name = true;
+        exports.name = name;
         *ret_ticket = export->ticket;
         RB_INSERT(export_tree, &exports.tree, export);
     }
@@ -279,6 +283,7 @@ void am_export_table_clear(void)
     am_lock(&exports.lock);
     while ((export = RB_ROOT(&exports.tree)) != NULL)
         export_destroy_locked(export);
+    exports.has_name = false;
     am_unlock(&exports.lock);
 }
 
@@ -321,10 +326,13 @@ struct am_named *am_export_get(enum am_share_kind kind, const struct am_ticket *
 int am_export_table_take(enum am_share_kind kind, const struct am_ticket *ticket,
                          struct am_import_reply *ret_reply)
 {
+    bool is_own_name;
     struct export *export;
-    int rc = -ENOENT;
+    int rc;
 
     am_lock(&exports.lock);
+    is_own_name = exports.has_name && ticket->number >> RANDOM_BITS == exports.name;
+    rc = is_own_name ? -EACCES : -ENOENT;
     export = export_show_locked(kind, ticket);
     if (export != NULL) {
         int fd = am_sys_fcntl(export->what.fd, F_DUPFD_CLOEXEC, 0);

@@ -20,15 +20,15 @@ aclError am_export_table_add(uint32_t name, const struct am_export *what,
 int am_export_table_answer(const struct am_wire_request *request,
                            const struct am_process *peer, int socket);
 
-/* Our own import of it: a copy of the descriptor; 0, -ENOENT, or another -errno. */
+/*
+ * An import from this process: a copy of the descriptor.  0; -ENOENT: another process may export
+ * it; -EACCES: this process does not; or another -errno.
+ */
 int am_export_table_take(enum am_share_kind kind, const struct am_ticket *ticket,
                          struct am_import_reply *ret_reply);
 
 /* All of them go. */
 void am_export_table_clear(void);
-
-/* exchange_server.c: whether it is this process that answers under the name. */
-bool am_exchange_is_own_name(uint32_t name);
 
 /* exchange_client.c: from the start to the stop, connections to exporters are kept. */
 void am_import_client_start(void);

@@ -27,13 +27,6 @@ unsigned ledger_slots_high(const struct am_ledger *ledger)
     return high < LEDGER_SLOTS ? high : LEDGER_SLOTS;
 }
 
-unsigned ledger_shares_high(const struct am_ledger *ledger)
-{
-    unsigned high = ledger->head->shares_high;
-
-    return high < LEDGER_SHARES ? high : LEDGER_SHARES;
-}
-
 /* The number of a segment is valid only in its IPC namespace. */
 void am_ledger_file_name(const struct am_ledger_config *config, char *ret_name)
 {

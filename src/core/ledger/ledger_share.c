@@ -16,6 +16,13 @@
 
 /* ---- the table ---- */
 
+unsigned ledger_shares_high(const struct am_ledger *ledger)
+{
+    unsigned high = ledger->head->shares_high;
+
+    return high < LEDGER_SHARES ? high : LEDGER_SHARES;
+}
+
 static bool is_held(const struct ledger_share *share)
 {
     for (unsigned i = 0; i < LEDGER_SLOTS / 64; i++) {

@@ -11,6 +11,7 @@
 #include "base/sys.h"
 #include "base/util.h"
 #include "core/device/attr.h"
+#include "core/device/device.h"
 #include "core/device/setup.h"
 #include "core/vmm/phys.h"
 #include "core/vmm/reservation.h"
@@ -225,6 +226,27 @@ aclError am_mapping_lock_own(void *addr, bool must_start, struct am_mapping **re
 }
 
 /* ---- map ---- */
+
+uint64_t am_owner_bit(const struct am_phys *phys)
+{
+    return phys->domain->device < 0 ? AM_HOST_BIT : UINT64_C(1) << phys->domain->device;
+}
+
+/* Bits of logical ids as bits of the driver's ids, which are the same nearly always. */
+static uint64_t bits_of_driver(uint64_t bits)
+{
+    uint64_t left = bits & ~AM_HOST_BIT;
+    uint64_t found = bits & AM_HOST_BIT;
+
+    for (; left != 0; left &= left - 1)
+        found |= UINT64_C(1) << am_devices.device[__builtin_ctzll(left)].driver_id;
+    return found;
+}
+
+struct am_rights am_rights_of(uint64_t can_read, uint64_t can_write)
+{
+    return (struct am_rights){bits_of_driver(can_read), bits_of_driver(can_write)};
+}
 
 /*
  * The size that is really mapped: the asked-for size of a handle stands for its rounded
