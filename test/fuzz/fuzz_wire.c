@@ -19,7 +19,7 @@
 #include "acl/acl.h"
 #include "core/device/device.h"
 #include "core/exchange/wire.h"
-#include "core/ipc/export_desc.h"
+#include "core/ipc/share.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
@@ -148,7 +148,7 @@ static void reply_take(const uint8_t *bytes, size_t n_bytes)
         require(reply.size <= sizeof import_reply.bytes, "more bytes than there are", 0);
         import_reply.size = reply.size;
         memcpy(import_reply.bytes, reply.bytes, reply.size);
-        rc = am_export_desc_read(&import_reply, &am_devices.device[0], &import);
+        rc = am_share_read_desc(&import_reply, &am_devices.device[0], &import);
     }
     if (rc == ACL_SUCCESS)
         rc = am_phys_import(&import, &handle);

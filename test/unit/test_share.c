@@ -5,7 +5,6 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "core/device/device.h"
-#include "core/ipc/export_desc.h"
 #include "core/ipc/share.h"
 #include "support/support.h"
 #include "support/vmm.h"

@@ -134,12 +134,8 @@ static aclError share_join(const struct export_desc *desc, struct am_import *imp
     return ACL_SUCCESS;
 }
 
-/*
- * The import that the reply's description describes, for use by a device of this process; it
- * has a share of the ledger if both processes have one ledger.
- */
-static aclError desc_read(const struct am_import_reply *reply, struct am_device *device,
-                          struct am_import *ret_import)
+aclError am_share_read_desc(const struct am_import_reply *reply, struct am_device *device,
+                            struct am_import *ret_import)
 {
     struct export_desc desc;
 
@@ -317,7 +313,7 @@ aclError am_share_fetch(enum am_share_kind kind, const struct am_ticket *ticket,
     rc = am_import_fetch(kind, ticket, &reply);
     if (rc != ACL_SUCCESS)
         goto err_claim;
-    rc = desc_read(&reply, device, &import);
+    rc = am_share_read_desc(&reply, device, &import);
     if (rc != ACL_SUCCESS)
         goto err_reply;
     import.number = number;
@@ -399,7 +395,7 @@ static aclError import_remote(const struct am_fabric_handle *fabric,
     reply.exporter = remote.pid;
     reply.size = remote.n_bytes;
     memcpy(reply.bytes, remote.bytes, sizeof remote.bytes);
-    rc = desc_read(&reply, device, &import);
+    rc = am_share_read_desc(&reply, device, &import);
     if (rc != ACL_SUCCESS)
         goto err_remote;
     import.number = number;

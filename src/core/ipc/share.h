@@ -20,6 +20,7 @@
 
 struct am_device;
 struct am_import;
+struct am_import_reply;
 struct am_phys;
 
 /* is_open: for any process of this user; otherwise for those that are listed. */
@@ -48,6 +49,12 @@ aclError am_share_import_fabric(const aclrtMemFabricHandle *handle,
 aclError am_share_check(void); /* 207000 where the backend cannot share */
 aclError am_share_offer(struct am_phys *phys, enum am_share_kind kind, size_t asked,
                         bool is_open, struct am_ticket *ret_ticket);
+/*
+ * The import that the description in the reply describes, for use by a device of this process;
+ * it has a share of the ledger if both processes have one ledger.
+ */
+aclError am_share_read_desc(const struct am_import_reply *reply, struct am_device *device,
+                            struct am_import *ret_import);
 /*
  * The import has a claim on the number, which am_phys_import() and am_phys_import_owned() take
  * over, and a descriptor.
