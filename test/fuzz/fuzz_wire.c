@@ -19,7 +19,9 @@
 #include "acl/acl.h"
 #include "core/device/device.h"
 #include "core/exchange/wire.h"
+#include "core/exchange/exchange.h"
 #include "core/ipc/share.h"
+#include "core/vmm/phys.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);

@@ -5,7 +5,9 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "core/device/device.h"
+#include "core/exchange/exchange.h"
 #include "core/ipc/share.h"
+#include "core/vmm/phys.h"
 #include "support/support.h"
 #include "support/vmm.h"
 
