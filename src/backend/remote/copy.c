@@ -219,10 +219,13 @@ static void slot_fill(const struct copy *c, const struct am_span *slot)
         words[i] = c->value;
 }
 
-/* The size of the next piece: within one span on each side. */
+/*
+ * The size of the next piece: within one span on each side.  Between two remote sides, which
+ * may overlap, a piece is as large as copy_max: it is read before it is written.
+ */
 static size_t piece_size(struct copy *c)
 {
-    size_t size = c->size / PIECES_AIM;
+    size_t size = c->n_pieces == 1 ? PIECE_MAX : c->size / PIECES_AIM;
 
     size = size < PIECE_MIN ? PIECE_MIN : size > PIECE_MAX ? PIECE_MAX : size;
     if (size > c->left)
