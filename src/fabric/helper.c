@@ -431,7 +431,8 @@ static void tick(uint64_t now)
     am_helper.next_tick = now + (step < TICK_MAX && step > 0 ? step : TICK_MAX);
 }
 
-void am_helper_run(int socket, const struct am_listen *listening)
+__attribute__((visibility("default"))) void
+aclmem_fabric_serve(int socket, const struct am_listen *listening)
 {
     struct epoll_event events[64];
 

@@ -154,8 +154,11 @@ struct am_helper {
 
 extern struct am_helper am_helper;
 
-/* Runs until the program ends or closes its socket; does not return. */
-void am_helper_run(int socket, const struct am_listen *listening)
+/*
+ * Runs the fabric process until the program ends or closes its socket.  Exported by
+ * libaclmem_fabric.so.
+ */
+void aclmem_fabric_serve(int socket, const struct am_listen *listening)
     __attribute__((noreturn));
 
 void am_helper_watch(struct am_watch *watch, uint32_t events, bool is_new);
