@@ -213,8 +213,9 @@ void am_after_phys(struct am_call *call)
                          ? (int16_t)a->prop->location.id
                          : -1;
     object->flag = is_huge(a->prop->memAttr);
-    am_bytes_of(object);
-    if (object->device >= 0)
+    if (am_bytes_of(object) == NULL)
+        am_object_drop(object);
+    else if (object->device >= 0)
         am_object_count(call, object);
 }
 
@@ -474,7 +475,9 @@ static void imported(struct am_call *call, aclrtDrvMemHandle *handle, int16_t de
     object->device = device;
     object->size = UINT64_C(1) << 46; /* the exporter knows; mappings have sizes */
     bytes = am_bytes_of(object);
-    if (bytes != NULL)
+    if (bytes == NULL)
+        am_object_drop(object);
+    else
         bytes->is_shared = true;
 }
 

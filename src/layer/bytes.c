@@ -44,8 +44,10 @@ struct am_bytes *am_bytes_of(struct am_object *object)
     if (bytes != NULL)
         return bytes;
     bytes = am_sys_calloc(1, sizeof *bytes);
-    if (bytes == NULL)
+    if (bytes == NULL) {
+        am_findings_are_incomplete();
         return NULL;
+    }
     bytes->refs = 1;
     bytes->n_handles = 1;
     bytes->size = object->size;
@@ -59,6 +61,7 @@ struct am_bytes *am_bytes_of(struct am_object *object)
 static void segment_delete(struct am_bytes *bytes, struct am_segment *segment)
 {
     RB_REMOVE(am_segments, &bytes->segments, segment);
+    bytes->n_segments--;
     free(segment->reads);
     free(segment);
 }
@@ -155,8 +158,10 @@ static struct am_segment *segment_add(struct am_bytes *bytes, uint64_t start,
 {
     struct am_segment *s = am_sys_calloc(1, sizeof *s);
 
-    if (s == NULL)
+    if (s == NULL) {
+        am_findings_are_incomplete();
         return NULL;
+    }
     if (like != NULL) {
         s->has_write = like->has_write;
         s->write = like->write;
@@ -171,6 +176,7 @@ static struct am_segment *segment_add(struct am_bytes *bytes, uint64_t start,
     s->start = start;
     s->end = end;
     RB_INSERT(am_segments, &bytes->segments, s);
+    bytes->n_segments++;
     return s;
 }
 
@@ -272,6 +278,32 @@ void am_bytes_note(struct am_bytes *bytes, uint64_t at, uint64_t size,
         from = s->end;
     }
     segments_merge(bytes, at, end);
+}
+
+static bool is_known(const struct am_segment *s, const struct am_clock *clock)
+{
+    if (s->has_write && am_clock_get(clock, s->write.agent) < s->write.step)
+        return false;
+    for (uint32_t i = 0; i < s->n_reads; i++) {
+        if (am_clock_get(clock, s->reads[i].agent) < s->reads[i].step)
+            return false;
+    }
+    return true;
+}
+
+void am_bytes_prune(struct am_bytes *bytes, const struct am_clock *clock)
+{
+    struct am_segment *s;
+    struct am_segment *next;
+
+    for (s = RB_MIN(am_segments, &bytes->segments); s != NULL; s = next) {
+        next = RB_NEXT(am_segments, &bytes->segments, s);
+        if (is_known(s, clock))
+            segment_delete(bytes, s);
+    }
+    bytes->prune_at = 2 * bytes->n_segments;
+    if (bytes->prune_at < AM_SEGMENTS_MIN)
+        bytes->prune_at = AM_SEGMENTS_MIN;
 }
 
 uint64_t am_bytes_last_step(struct am_bytes *bytes, uint32_t agent)

@@ -36,6 +36,8 @@ struct am_bytes {
     uint64_t key;        /* where or as what the program first had them */
     struct am_site made; /* the allocation */
     struct am_segments segments;
+    uint32_t n_segments;
+    uint32_t prune_at;       /* segments; 0: AM_SEGMENTS_MIN */
     struct am_value *values; /* that streams wait for: values.h */
     uint64_t **written;      /* a page each: NULL, ALL, or a bit for each byte */
     uint8_t kind;            /* enum am_object_kind of what made them */
@@ -62,6 +64,16 @@ void am_bytes_put(struct am_bytes *bytes);
 bool am_bytes_conflict(struct am_bytes *bytes, uint64_t at, uint64_t size,
                        const struct am_access *access, const struct am_clock *clock,
                        struct am_access *ret_other, uint64_t *ret_at);
+
+#define AM_SEGMENTS_MIN 64
+
+/* Whether the history is long enough to be pruned. */
+static inline bool am_bytes_are_long(const struct am_bytes *bytes)
+{
+    return bytes->n_segments >= (bytes->prune_at > 0 ? bytes->prune_at : AM_SEGMENTS_MIN);
+}
+/* Drops accesses that the clock knows; all later work must know them, too. */
+void am_bytes_prune(struct am_bytes *bytes, const struct am_clock *clock);
 
 /* Notes an access; what it knows to be over is dropped from the history. */
 void am_bytes_note(struct am_bytes *bytes, uint64_t at, uint64_t size,

@@ -129,7 +129,7 @@ static void call_begin(struct am_call *call)
                       (what == AM_LINTS && !am_kind_is_on(AM_KIND_portability));
     if (thread == NULL)
         return;
-    if (what & (AM_ENDS | AM_LOOKS))
+    if (what & AM_LOOKS)
         quarantine_flush();
     if (what == AM_ASKS_ERROR)
         am_ignored_forget();

@@ -45,6 +45,7 @@ enum am_object_kind {
     AM_OBJECT_EVENT,
     AM_OBJECT_NOTIFY,
     AM_OBJECT_POOL,
+    AM_OBJECT_CONTEXT,
     AM_OBJECT_KINDS,
 };
 
@@ -69,6 +70,7 @@ struct am_object {
     struct am_site freed; /* while it lives: of a handle, the last retain; of a pinned
                               block, where its guard was last whole */
     struct am_site exported;
+    uint32_t era;   /* am_check.era when it was made */
     int16_t device; /* -1: none, or the host */
     uint8_t flag;   /* a reservation's flags; of physical memory: it has huge pages */
     uint8_t kind;   /* enum am_object_kind */
@@ -143,6 +145,7 @@ struct am_check {
      * on, but memory that such a call may end is not touched.
      */
     unsigned n_stopping;
+    _Atomic uint64_t n_resets; /* calls that stop the library or reset a device, so far */
     unsigned n_resetting;
 };
 

@@ -60,6 +60,7 @@ static struct {
     struct am_lock lock;
     int fd;                                      /* lock; -1: standard error */
     bool is_closed;                              /* lock */
+    atomic_bool is_incomplete;                   /* memory for metadata ran out */
     struct reported *reported[REPORTED_BUCKETS]; /* lock */
     uint32_t n;                                  /* lock; findings that differ */
     _Atomic uint64_t n_all;                      /* with equal ones */
@@ -529,21 +530,28 @@ static void counts_write(void)
     }
 }
 
+void am_findings_are_incomplete(void)
+{
+    findings.is_incomplete = true;
+}
+
 void am_findings_close(uint64_t n_calls, uint64_t n_refused)
 {
     am_lock(&findings.lock);
     if (findings.fd >= 0 && !findings.is_closed) {
         counts_write();
         functions_write();
-        line_write(json_pack("{ss, sI, sI}", "record", "end", "calls",
-                             (json_int_t)n_calls, "refused", (json_int_t)n_refused));
+        line_write(json_pack("{ss, sI, sI, sb}", "record", "end", "calls",
+                             (json_int_t)n_calls, "refused", (json_int_t)n_refused,
+                             "incomplete", (int)findings.is_incomplete));
     } else if (!findings.is_closed && findings.n > 0) {
         char line[96];
-        int n = snprintf(line, sizeof line, "aclmem: %u finding%s", findings.n,
+        int n = snprintf(line, sizeof line, "aclmem: %u %sfinding%s", findings.n,
+                         findings.n_all > findings.n ? "distinct " : "",
                          findings.n == 1 ? "" : "s");
 
         if (findings.n_all > findings.n)
-            n += snprintf(line + n, sizeof line - (size_t)n, ", %llu in all",
+            n += snprintf(line + n, sizeof line - (size_t)n, ", reported %llu times",
                           (unsigned long long)findings.n_all);
         line[n++] = '\n';
         if (write(STDERR_FILENO, line, (size_t)n) < 0)

@@ -15,7 +15,7 @@
  *                                      portability: "since":"8.5","before":"","refusing":["950"]
  *     {"record":"function","function":..,"since":..,"before":..,"refusing":..}     at the end
  *     {"record":"count","number":..,"count":..}         at the end, where it is not 1
- *     {"record":"end","calls":..,"refused":..}
+ *     {"record":"end","calls":..,"refused":..,"incomplete":..}
  */
 #ifndef AM_LAYER_FINDING_H
 #define AM_LAYER_FINDING_H
@@ -97,6 +97,8 @@ void am_findings_unlock(void);
 
 /* How many there were so far, each counted as often as it happened. */
 uint64_t am_findings_count(void);
+/* There was no memory to record a call: the end says so. */
+void am_findings_are_incomplete(void);
 /* Writes counts and the end; once. */
 void am_findings_close(uint64_t n_calls, uint64_t n_refused);
 

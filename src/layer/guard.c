@@ -35,7 +35,7 @@ static bool is_there(const struct am_object *block)
 {
     aclrtPtrAttributes attributes;
 
-    if (am_check.n_stopping > 0)
+    if (am_check.n_stopping > 0 || block->era != (uint32_t)am_check.era)
         return false;
     if (block->device < 0)
         return true;

@@ -119,6 +119,7 @@ void am_after_notify(struct am_call *call);
 void am_after_import_notify(struct am_call *call);
 void am_after_share_notify(struct am_call *call);
 void am_after_reset_notifies(struct am_call *call);
+void am_after_context(struct am_call *call);
 void am_after_destroy_context(struct am_call *call);
 void am_after_reset_device(struct am_call *call);
 void am_before_finalize(struct am_call *call);

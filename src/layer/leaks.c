@@ -27,7 +27,8 @@ static const int kinds[] = {
     [AM_OBJECT_STREAM] = AM_KIND_leak_stream,
     [AM_OBJECT_EVENT] = AM_KIND_leak_event,
     [AM_OBJECT_NOTIFY] = AM_KIND_leak_event,
-    [AM_OBJECT_POOL] = -1, /* its blocks are reported */
+    [AM_OBJECT_POOL] = AM_KIND_leak_pool,
+    [AM_OBJECT_CONTEXT] = AM_KIND_leak_context,
 };
 
 static const char *const advices[] = {
@@ -46,6 +47,7 @@ static const char *const advices[] = {
     [AM_OBJECT_EVENT] = "aclrtDestroyEvent",
     [AM_OBJECT_NOTIFY] = "aclrtDestroyNotify",
     [AM_OBJECT_POOL] = "aclrtMemPoolDestroy",
+    [AM_OBJECT_CONTEXT] = "aclrtDestroyContext",
 };
 
 struct left {

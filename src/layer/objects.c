@@ -39,6 +39,7 @@ static const char *const names[] = {
     [AM_OBJECT_EVENT] = "event",
     [AM_OBJECT_NOTIFY] = "notify",
     [AM_OBJECT_POOL] = "pool",
+    [AM_OBJECT_CONTEXT] = "context",
 };
 
 const char *am_object_name(enum am_object_kind kind)
@@ -191,13 +192,16 @@ struct am_object *am_object_make(struct am_call *call, enum am_object_kind kind,
     if (call->era != am_check.era)
         return NULL;
     object = am_sys_calloc(1, sizeof *object);
-    if (object == NULL)
+    if (object == NULL) {
+        am_findings_are_incomplete();
         return NULL;
+    }
     object->kind = (uint8_t)kind;
     object->serial = ++am_check.serial;
     object->key = key;
     object->size = size;
     object->made = call->site;
+    object->era = (uint32_t)am_check.era;
     object->device = -1;
     if (is_area(kind)) {
         range_renew(&am_check.freed_areas, key, size);
@@ -319,12 +323,16 @@ void am_objects_walk(bool (*matches)(const struct am_object *, const void *arg),
                                   &am_check.reservations};
 
     for (size_t i = 0; i < AM_ARRAY_SIZE(trees); i++) {
-        struct am_object *next;
+        struct am_object key = {.key = 0};
+        struct am_object *o;
 
-        for (struct am_object *o = RB_MIN(am_objects, trees[i]); o != NULL; o = next) {
-            next = RB_NEXT(am_objects, trees[i], o);
+        /* By key: `each` may forget any object, also the next one. */
+        while ((o = RB_NFIND(am_objects, trees[i], &key)) != NULL) {
+            key.key = o->key + 1;
             if (!o->is_freed && matches(o, arg))
                 each(o, arg);
+            if (key.key == 0)
+                break;
         }
     }
 }

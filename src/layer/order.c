@@ -108,6 +108,8 @@ struct am_record *am_record_make(void)
 
     if (record != NULL)
         record->refs = 1;
+    else
+        am_findings_are_incomplete();
     return record;
 }
 
@@ -266,6 +268,8 @@ static void access_run(struct am_work *work, uint32_t number, struct am_clock *c
         struct am_object *area = number != HOST ? am_area_find(p->area) : NULL;
 
         access.is_write = p->is_write;
+        if (host.n_pending == 0 && am_bytes_are_long(p->bytes))
+            am_bytes_prune(p->bytes, &host.clock);
         am_bytes_note(p->bytes, p->at, p->size, &access, clock);
         if (area != NULL && area->bytes == p->bytes)
             am_uses_note(area, &access, &host.clock);
@@ -387,8 +391,10 @@ static bool work_enqueue(struct am_work *work)
 {
     struct am_work *queued = am_sys_malloc(sizeof *queued);
 
-    if (queued == NULL)
+    if (queued == NULL) {
+        am_findings_are_incomplete();
         return false;
+    }
     *queued = *work;
     if (work->pieces == work->inline_pieces)
         queued->pieces = queued->inline_pieces;

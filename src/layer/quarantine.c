@@ -48,6 +48,7 @@ void am_quarantine_release(struct am_object *object)
         return;
     am_quarantine_remove(object);
     thread->released[thread->n_released].addr = (void *)(uintptr_t)object->key;
+    thread->released[thread->n_released].n_resets = am_check.n_resets;
     thread->released[thread->n_released++].is_host = object->kind == AM_OBJECT_HOST;
 }
 
@@ -69,7 +70,9 @@ void am_quarantine_release_all(void)
 
 bool am_quarantine_add(struct am_object *object)
 {
-    if (object->size > QUARANTINE_BYTES / 8)
+    /* During a stop or reset the library frees the block itself. */
+    if (object->size > QUARANTINE_BYTES / 8 || am_check.n_stopping > 0 ||
+        am_check.n_resetting > 0)
         return false;
     while (quarantine.n == AM_QUARANTINE_MAX ||
            quarantine.bytes + object->size > QUARANTINE_BYTES)
@@ -93,6 +96,9 @@ bool am_quarantine_drain(void)
     while (thread->n_released > 0) {
         unsigned i = --thread->n_released;
 
+        /* A stop or reset since may have freed it, and the address may be in use again. */
+        if (thread->released[i].n_resets != am_check.n_resets)
+            continue;
         if (thread->released[i].is_host)
             am_check.below->aclrtFreeHost(thread->released[i].addr);
         else

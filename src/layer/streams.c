@@ -632,15 +632,32 @@ static void default_agents_end(uint64_t context, int device)
     }
 }
 
+void am_after_context(struct am_call *call)
+{
+    AM_ARGS(aclrtCreateContext);
+    struct am_object *object;
+
+    if (call->rc != ACL_SUCCESS) {
+        am_ignored_note(call, a->context);
+        return;
+    }
+    object = am_object_make(call, AM_OBJECT_CONTEXT, (uintptr_t)*a->context, 0);
+    if (object != NULL)
+        object->device = (int16_t)a->deviceId;
+}
+
 void am_after_destroy_context(struct am_call *call)
 {
     AM_ARGS(aclrtDestroyContext);
+    struct am_object *context = am_handle_find(AM_OBJECT_CONTEXT, a->context);
     struct end end = {call, -1, UINT64_MAX};
     struct am_agent *agent;
     struct am_agent *next;
 
     if (call->rc != ACL_SUCCESS)
         return;
+    if (context != NULL && !context->is_freed)
+        am_object_free(call, context);
     for (agent = TAILQ_FIRST(&am_agents); agent != NULL; agent = next) {
         struct am_object *object;
 
@@ -660,6 +677,8 @@ void am_before_reset_device(struct am_call *call)
 {
     call->value = am_check.serial;
     am_check.n_resetting++;
+    am_check.n_resets++;
+    am_quarantine_release_all(); /* passed on before the call */
     am_waits_begin(call, NULL, NULL);
 }
 
@@ -700,6 +719,8 @@ void am_before_finalize(struct am_call *call)
     am_guards_check(call);
     call->value = am_check.serial;
     am_check.n_stopping++;
+    am_check.n_resets++;
+    am_quarantine_release_all();
 }
 
 /*

@@ -28,6 +28,7 @@ struct am_thread {
     struct {
         void *addr;
         bool is_host;
+        uint64_t n_resets;             /* am_check.n_resets at the release */
     } released[AM_QUARANTINE_MAX + 1]; /* frees to be passed on */
     unsigned n_released;
     struct am_failure failure[AM_FAILURES_MAX];

@@ -416,7 +416,70 @@ static void retained_in_a_loop(bool is_fixed)
     chunk_close(chunk);
 }
 
+/* ---- leak.context, leak.pool ---- */
+
+MISTAKE void take_context(void)
+{
+    aclrtContext context;
+
+    MUST(aclrtCreateContext(&context, 0));
+}
+
+static void forgotten_context(bool is_fixed)
+{
+    aclrtContext before;
+    aclrtContext context;
+
+    MUST(aclrtGetCurrentContext(&before));
+    if (!is_fixed)
+        take_context();
+    MUST(aclrtCreateContext(&context, 0));
+    MUST(aclrtDestroyContext(context));
+    MUST(aclrtSetCurrentContext(before));
+}
+
+MISTAKE aclrtMemPool take_pool(void)
+{
+    aclrtMemPoolProps props = {
+        .maxSize = 16 * MIB,
+        .allocType = ACL_MEM_ALLOCATION_TYPE_PINNED,
+        .handleType = ACL_MEM_HANDLE_TYPE_NONE,
+        .location = {.id = 0, .type = ACL_MEM_LOCATION_TYPE_DEVICE}};
+    aclrtMemPool pool;
+
+    MUST(aclrtMemPoolCreate(&pool, &props));
+    return pool;
+}
+
+static void forgotten_pool(bool is_fixed)
+{
+    aclrtMemPool pool = take_pool();
+
+    if (is_fixed)
+        MUST(aclrtMemPoolDestroy(pool));
+}
+
+/* More objects are freed later than the layer remembers. */
+static void event_before_many_others(bool is_fixed)
+{
+    aclrtEvent forgotten = take_event();
+    aclrtEvent event;
+
+    for (int i = 0; i < 65600; i++) {
+        MUST(aclrtCreateEvent(&event));
+        MUST(aclrtDestroyEvent(event));
+    }
+    if (is_fixed)
+        MUST(aclrtDestroyEvent(forgotten));
+}
+
 const struct bug leak_bugs[] = {
+    BUG("leak.context/forgotten", forgotten_context, "leak.context", "1 context is still",
+        "take_context"),
+    BUG("leak.pool/forgotten", forgotten_pool, "leak.pool", "1 pool is still",
+        "take_pool"),
+    BUG("leak.event/before-many", event_before_many_others, "leak.event",
+        "1 event is still", "take_event"),
     BUG("leak.block/forgotten", forgotten_block, "leak.block",
         "1 block of 1.0 MB is still", "take_block"),
     BUG("leak.block/loop", blocks_of_a_loop, "leak.block", "blocks, 2.9 KB",

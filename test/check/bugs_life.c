@@ -314,6 +314,26 @@ static void mapping_of_queued_work(bool is_fixed)
     MUST(aclrtReleaseMemAddress(chunk.va));
 }
 
+/* The memory is used through both of its mappings; one is unmapped too early. */
+static void mapping_with_an_alias(bool is_fixed)
+{
+    aclrtStream stream = stream_open();
+    struct chunk chunk = chunk_open();
+    void *alias;
+
+    MUST(aclrtReserveMemAddress(&alias, CHUNK, 0, NULL, 1));
+    MUST(aclrtMapMem(alias, CHUNK, 0, chunk.handle, 0));
+    MUST(aclrtMemsetAsync(alias, CHUNK, 0, CHUNK, stream));
+    MUST(aclrtMemsetAsync(chunk.va, CHUNK, 0, CHUNK, stream));
+    if (is_fixed)
+        MUST(aclrtSynchronizeStream(stream));
+    unmap_early(alias);
+    MUST(aclrtSynchronizeStream(stream));
+    MUST(aclrtReleaseMemAddress(alias));
+    MUST(aclrtDestroyStream(stream));
+    chunk_close(chunk);
+}
+
 MISTAKE void free_pinned_early(void *block)
 {
     MUST(aclrtFreeHost(block));
@@ -404,6 +424,8 @@ const struct bug life_bugs[] = {
         "showed other memory than now", "copy_by_desc"),
     BUG("free-in-use/block", block_of_queued_work, "free-in-use",
         "the block of 1000 bytes", "free_early"),
+    BUG("free-in-use/alias", mapping_with_an_alias, "free-in-use", "is unmapped while",
+        "unmap_early"),
     BUG("free-in-use/mapping", mapping_of_queued_work, "free-in-use",
         "is unmapped while work on stream", "unmap_early"),
     BUG("free-in-use/pinned", pinned_source_of_a_copy, "free-in-use", "still reads it",

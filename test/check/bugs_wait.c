@@ -138,6 +138,25 @@ static void event_of_the_host(bool is_fixed)
 
 /* ---- deadlock ---- */
 
+MISTAKE void wait_inside(void *arg)
+{
+    aclrtSynchronizeStream(arg); /* refused */
+}
+
+static void wait_nothing(void *arg)
+{
+}
+
+/* A function waits for its own stream. */
+static void function_of_its_stream(bool is_fixed)
+{
+    aclrtStream stream = stream_open();
+
+    MUST(aclrtLaunchHostFunc(stream, is_fixed ? wait_nothing : wait_inside, stream));
+    MUST(aclrtSynchronizeStream(stream));
+    MUST(aclrtDestroyStream(stream));
+}
+
 /* n streams, each of which waits for the next before it records its own. */
 static void circle(int n, bool is_fixed)
 {
@@ -217,6 +236,8 @@ const struct bug wait_bugs[] = {
         .options = "--patience 0"),
     BUG("wait-never/host", event_of_the_host, "wait-never", "the host waits for event",
         "wait_for_event", .options = "--patience 0"),
+    BUG("deadlock/function", function_of_its_stream, "deadlock",
+        "waits for work that is queued behind it", "wait_inside"),
     BUG("deadlock/two", two_streams, "deadlock", "and so back to the first",
         "wait_for_a_while", .options = "--patience 0"),
     BUG("deadlock/three", three_streams, "deadlock", "and so back to the first",

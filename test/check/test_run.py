@@ -43,6 +43,28 @@ class Run(unittest.TestCase):
         with open(path) as file:
             return done, json.load(file)
 
+    def test_odd_bytes_in_the_command_line_lose_nothing(self):
+        program = os.path.join(os.fsencode(self.folder.name), b"bu\x07g\xff")
+        os.symlink(os.fsencode(os.path.abspath(BUGS)), program)
+        for argument in (b"\x07", b"\xff\xfe", b"\xe2\x28"):
+            report = self.path("odd.json")
+            done = subprocess.run(
+                [ACLMEM, "run", "--json", report, program, b"leak.block/forgotten", argument],
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+            )
+            with open(report) as file:
+                found = json.load(file)
+            self.assertEqual(done.returncode, 99, done.stderr)
+            self.assertEqual([f["kind"] for f in found["findings"]], ["leak.block"])
+            self.assertIn("take_block", [f["function"] for f in found["findings"][0]["calls"][0]["stack"]])
+
+    def test_the_kinds_are_listed(self):
+        done = self.run_it("--list-checks")
+        self.assertEqual((done.returncode, done.stderr), (0, ""))
+        self.assertIn("race.host", done.stdout)
+        self.assertIn("(not by default)", done.stdout)
+
     def test_the_exit_code_is_the_programs_unless_there_is_a_finding(self):
         for command, code in (
             (["true"], 0),

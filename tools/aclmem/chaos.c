@@ -150,8 +150,8 @@ static void chaos_summary(const struct chaos *chaos, size_t n)
 /* --json and --junit; 0, or -1 after saying what is wrong. */
 static int chaos_write(const struct chaos *chaos, const char *program)
 {
-    json_t *more = json_pack("{s:O, s:i, s:s}", "seeds", chaos->results, "exit_code",
-                             chaos->code, "program", program);
+    json_t *more = json_pack("{s:O, s:i, s:o}", "seeds", chaos->results, "exit_code",
+                             chaos->code, "program", text_json(program));
     int rc = 0;
 
     if (run_choice.json != NULL)

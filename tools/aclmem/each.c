@@ -281,8 +281,8 @@ int each_run(char **argv, const char *pattern)
                      counts, results);
     }
     if (rc == 0) {
-        json_t *more = json_pack("{s:O, s:s, s:i}", "failures", results, "program",
-                                 argv[0], "exit_code", clean.end.code);
+        json_t *more = json_pack("{s:O, s:o, s:i}", "failures", results, "program",
+                                 text_json(argv[0]), "exit_code", clean.end.code);
 
         if (!run_choice.is_quiet)
             summary(counts);

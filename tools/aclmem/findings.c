@@ -46,7 +46,7 @@ static void stack_print(const json_t *stack)
     json_array_foreach (stack, i, frame) {
         const char *function = text_of(frame, "function");
 
-        if (text_of(frame, "file")[0] != '\0')
+        if (text_of(frame, "file")[0] != '\0' && number_of(frame, "line") > 0)
             fprintf(stderr, "        #%zu %s  %s:%lld\n", i, function,
                     text_of(frame, "file"), number_of(frame, "line"));
         else
@@ -75,7 +75,7 @@ void finding_print(const json_t *finding)
     if (text_of(finding, "advice")[0] != '\0')
         fprintf(stderr, "    what to do: %s\n", text_of(finding, "advice"));
     fprintf(stderr, "SUMMARY: aclmem: %s", text_of(finding, "kind"));
-    if (text_of(first, "file")[0] != '\0')
+    if (text_of(first, "file")[0] != '\0' && number_of(first, "line") > 0)
         fprintf(stderr, " %s:%lld", base_of(text_of(first, "file")),
                 number_of(first, "line"));
     fprintf(stderr, " in %s\n\n", text_of(first, "function"));
@@ -237,6 +237,7 @@ static void record_take(struct findings *findings, json_t *file, const json_t *r
     } else if (strcmp(type, "end") == 0) {
         findings->n_calls += number_of(record, "calls");
         findings->n_refused += number_of(record, "refused");
+        findings->is_incomplete |= json_is_true(json_object_get(record, "incomplete"));
         findings->n_ended++;
         json_object_set_new(file, "ended", json_true());
     }
@@ -351,11 +352,14 @@ void findings_summary(const struct findings *findings)
     }
     if (n == 0)
         fprintf(stderr, "aclmem: no findings");
-    else
+    else if (all == (long long)n)
         fprintf(stderr, "aclmem: %zu finding%s", n, n > 1 ? "s" : "");
-    if (all > (long long)n)
-        fprintf(stderr, ", %lld in all", all);
+    else
+        fprintf(stderr, "aclmem: %zu distinct finding%s, reported %lld times", n,
+                n > 1 ? "s" : "", all);
     calls_print(findings);
+    if (findings->is_incomplete)
+        fprintf(stderr, "aclmem: memory ran out, so findings are incomplete\n");
     needs_print(findings);
     suppressions_summary();
 }

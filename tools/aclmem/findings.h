@@ -23,11 +23,12 @@ struct findings {
     int n_processes;
     int n_ended; /* of these, by themselves */
     int n_suppressed;
-    bool is_lint;   /* tell what the program needs */
-    bool is_over;   /* over the vendor's library, whose messages are its own */
-    bool is_quiet;  /* print nothing */
-    bool is_raw;    /* do not print what is suppressed, nor generate */
-    bool generates; /* print a suppression with each */
+    bool is_incomplete; /* a process had no memory to record a call */
+    bool is_lint;       /* print what the program needs */
+    bool is_over;       /* over the vendor's library, whose messages are its own */
+    bool is_quiet;      /* print nothing */
+    bool is_raw;        /* do not print what is suppressed, nor generate */
+    bool generates;     /* print a suppression with each */
 };
 
 void findings_open(struct findings *findings, const char *folder);
@@ -65,7 +66,7 @@ json_t *needs_json(const struct findings *findings);
 /* ---- kinds.c ---- */
 
 bool kind_is_known(const char *name, size_t n);
-void kinds_print(void);
+void kinds_print(FILE *out);
 
 /* ---- report.c ---- */
 

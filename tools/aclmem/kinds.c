@@ -26,9 +26,9 @@ bool kind_is_known(const char *name, size_t n)
     return false;
 }
 
-void kinds_print(void)
+void kinds_print(FILE *out)
 {
     for (size_t i = 0; i < N_KINDS; i++)
-        fprintf(stderr, "  %-17s %s%s\n", kinds[i].name, kinds[i].help,
+        fprintf(out, "  %-17s %s%s\n", kinds[i].name, kinds[i].help,
                 kinds[i].is_default ? "" : " (not by default)");
 }

@@ -38,7 +38,7 @@ static bool check_is_good(const char *list)
             fprintf(stderr,
                     "aclmem run: --check: there is no kind \"%.*s\"; these are:\n",
                     (int)n, list);
-            kinds_print();
+            kinds_print(stderr);
             return false;
         }
         list += n + (list[n] == ',');
@@ -88,8 +88,9 @@ int run_exit_code(size_t n_findings, int code)
 static int reports_write(const struct findings *findings, char **argv,
                          const struct program_end *end)
 {
-    json_t *more = json_pack("{s:i, s:i, s:f, s:s}", "exit_code", end->code, "signal",
-                             end->signal, "seconds", end->seconds, "program", argv[0]);
+    json_t *more =
+        json_pack("{s:i, s:i, s:f, s:o}", "exit_code", end->code, "signal", end->signal,
+                  "seconds", end->seconds, "program", text_json(argv[0]));
     int rc = 0;
 
     if (run_choice.json != NULL)
@@ -253,6 +254,10 @@ static int run(int argc, char **argv)
 {
     int rc;
 
+    if (run_choice.is_listing) {
+        kinds_print(stdout);
+        return 0;
+    }
     if (argc == 0)
         return usage_fail("run", "which program?");
     if (run_choice.check != NULL && !check_is_good(run_choice.check))
@@ -317,6 +322,8 @@ static const struct option options[] = {
      "With FUNCTION:each: fail every call, not three of each stack", 0},
     {"patience", OPTION_NUMBER, &run_choice.patience, "SECONDS",
      "Report a wait that nothing can end after this time (default:\n5)", 0},
+    {"list-checks", OPTION_FLAG, &run_choice.is_listing, NULL,
+     "Print the kinds of findings, and which are on by default", 0},
     {"functions-wait", OPTION_FLAG, &run_choice.do_functions_wait, NULL,
      "Functions of the program on streams wait for its threads", 0},
     {"exit-code", OPTION_NUMBER, &run_choice.exit_code, "N",

@@ -29,6 +29,7 @@ struct run_choice {
     bool is_quiet;
     bool is_following;
     bool do_functions_wait;
+    bool is_listing;
 };
 
 extern struct run_choice run_choice;

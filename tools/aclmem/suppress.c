@@ -69,7 +69,7 @@ static bool line_parse(struct suppression *s, const char *path, int number)
     if (!kind_check(s->kind)) {
         fprintf(stderr, "aclmem: %s:%d: there is no kind \"%s\"; these are:\n", path,
                 number, s->kind);
-        kinds_print();
+        kinds_print(stderr);
         return false;
     }
     for (at = strtok(colon + 1, ";"); at != NULL; at = strtok(NULL, ";")) {

@@ -278,6 +278,46 @@ static void own_export_imported(bool is_fixed)
     chunk_close(chunk);
 }
 
+/* Threads start and stop the library while others use pinned memory. */
+static void *start_and_stop(void *arg)
+{
+    for (int i = 0; i < 40; i++) {
+        (void)aclInit(NULL);
+        (void)aclFinalize();
+    }
+    return NULL;
+}
+
+static void *pin_and_free(void *arg)
+{
+    for (int i = 0; i < 400; i++) {
+        void *block = NULL;
+        char own[64] = {0};
+
+        (void)aclrtSetDevice(0);
+        if (aclrtMallocHost(&block, 1000) == ACL_SUCCESS) {
+            (void)aclrtMemcpy(block, 64, own, 64, ACL_MEMCPY_HOST_TO_HOST);
+            (void)aclrtFreeHost(block);
+        }
+    }
+    return NULL;
+}
+
+static void threads_that_stop_the_library(bool is_fixed)
+{
+    pthread_t thread[4];
+
+    for (int i = 0; i < 4; i++) {
+        if (pthread_create(&thread[i], NULL, i < 2 ? start_and_stop : pin_and_free,
+                           NULL) != 0)
+            abort();
+    }
+    for (int i = 0; i < 4; i++)
+        pthread_join(thread[i], NULL);
+    (void)aclInit(NULL);
+    MUST(aclrtSetDevice(0));
+}
+
 const struct bug legal_memory[] = {
     LEGAL("access_of_another_device", access_of_another_device),
     LEGAL("peer_of_the_stream", peer_of_the_stream),
@@ -294,5 +334,7 @@ const struct bug legal_memory[] = {
     LEGAL("pool_in_order", pool_in_order),
     LEGAL("managed_memory", managed_memory),
     LEGAL("own_export_imported", own_export_imported),
+    LEGAL("threads_that_stop_the_library", threads_that_stop_the_library,
+          "--check all,no-leak,no-stale-handle"),
     {.name = NULL},
 };
