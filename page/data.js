@@ -389,7 +389,7 @@ function timeText(ns) {
   return (scale === 1 ? Math.round(ns).toString() : round3(ns / scale)) + " " + unit;
 }
 
-// Labels of an axis: one unit for all, and as many digits as tell neighbours apart.
+// Labels of an axis: one unit for all, and enough digits to distinguish neighbours.
 function axisTimes(values) {
   const largest = Math.max(...values.map(Math.abs), 1), step = values.length > 1 ? Math.abs(values[1] - values[0]) : largest;
   const [scale, unit] = TIMES.find(([s]) => largest >= s) || TIMES[3];

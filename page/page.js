@@ -74,7 +74,7 @@ document.getElementById("theme").addEventListener("click", () => {
   const root = document.documentElement;
   const isDark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme: dark)").matches;
   root.dataset.theme = isDark ? "light" : "dark";
-  try { localStorage.setItem("aclmem-theme", root.dataset.theme); } catch (error) { /* no storage: for this visit only */ }
+  try { localStorage.setItem("aclmem-theme", root.dataset.theme); } catch (error) { /* no storage: until the page is closed */ }
   redraw();
 });
 document.getElementById("keys").addEventListener("click", helpToggle);

@@ -238,7 +238,7 @@ function rangeZoom(factor, at = (state.from + state.to) / 2) {
   rangeSet(at - ((at - state.from) / (state.to - state.from || 1)) * span, span);
 }
 
-// Rows of one height; only those that are seen are drawn.  Returns the function that draws again.
+// Rows of one height; only visible rows are drawn.  Returns the function that draws again.
 function rowsCanvas(parent, rowHeight, count, draw, { hover, click, head = 0, drawHead = null }) {
   const holder = make("div", { className: "scroll grow" }), spacer = make("div");
   holder.append(spacer);

@@ -106,8 +106,8 @@ _Static_assert(sizeof(struct am_trace_chunk) == 64, "part of the format");
 _Static_assert(sizeof(struct am_trace_frame) == 40, "part of the format");
 
 /*
- * Records: a byte of kind, two of length, so many bytes.  A reader skips kinds that it does
- * not know, and bytes behind those that it knows.  Numbers are varints (codec.h).
+ * A record is a byte of kind, two bytes of length, and the content.  A reader skips unknown
+ * kinds, and unknown bytes at the end of a known kind.  Numbers are varints (codec.h).
  */
 enum am_trace_kind {
     AM_TRACE_PROCESS = 1,  /* JSON: what the process is */

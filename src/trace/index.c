@@ -23,7 +23,7 @@
 /* ---- reading ---- */
 
 /*
- * Reads bytes of a file that may grow meanwhile.  The fence orders this read before the next
+ * Reads bytes of a file that another process may extend.  The fence orders this read before the next
  * one: the head of a chunk before its bytes, and the bytes before the re-check of the head.
  * Its partners are the releases of the writer (src/layer/trace_file.c, record_end() in
  * src/layer/trace_record.c).

@@ -341,7 +341,7 @@ static bool pending_get(struct trace *trace, struct trace_cursor *cursor,
     return !in.is_bad;
 }
 
-/* The thread's next event into cursor->event; false: there is none at present. */
+/* Reads the thread's next event into cursor->event; false if there is no event yet. */
 static bool cursor_advance(struct trace *trace, struct trace_cursor *cursor)
 {
     for (;;) {

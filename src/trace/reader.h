@@ -177,10 +177,10 @@ bool trace_next(struct trace *trace, struct trace_event *ret_event);
 /* From the beginning again. */
 bool trace_rewind(struct trace *trace, char *why);
 
-/* Looks for what was recorded since: trace_next() goes on.  For a file that grows. */
+/* Finds events that were recorded since: trace_next() continues.  For a file that grows. */
 bool trace_refresh(struct trace *trace, char *why);
 
-/* The value of an argument by its name; NULL: there is none of that name. */
+/* The value of an argument by its name; NULL if no argument has that name. */
 const struct trace_value *trace_arg(const struct trace_event *event, const char *name);
 /* The number of an argument by its name; 0 where it is not there. */
 uint64_t trace_number(const struct trace_event *event, const char *name);

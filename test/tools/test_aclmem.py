@@ -15,7 +15,7 @@ MIB = 1 << 20
 
 
 def hold(library, size):
-    """In a process of its own: takes memory of device 0, says so, and waits for the end of its input."""
+    """In a separate process: allocates memory of device 0, prints a line, and waits for the end of its input."""
     acl = ctypes.CDLL(library)
     block = ctypes.c_void_p()
     if acl.aclInit(None) or acl.aclrtSetDevice(0):
@@ -27,7 +27,7 @@ def hold(library, size):
 
 
 def pin(library, size):
-    """In a process of its own: pinned memory."""
+    """In a separate process: allocates pinned memory."""
     acl = ctypes.CDLL(library)
     block = ctypes.c_void_p()
     for ret in (acl.aclInit(None), acl.aclrtSetDevice(0), acl.aclrtMallocHost(ctypes.byref(block), ctypes.c_size_t(size)),
@@ -332,7 +332,7 @@ class Command(unittest.TestCase):
         self.assertIn("damaged", text)
         self.assertIn("which processes have them is not known", text)
         self.assertNotIn("no process has them", text)
-        text = self.printed("info")  # nobody uses the file now
+        text = self.printed("info")  # no process uses the file now
         self.assertIn("no process has them", text)
         self.assertNotIn("damaged", text)
 

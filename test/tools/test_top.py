@@ -20,7 +20,7 @@ MIB = 1 << 20
 
 
 def hold(library):
-    """In a process of its own: does what each line of its input says, and answers."""
+    """In a separate process: does what each line of its input says, and prints the result."""
     acl = ctypes.CDLL(library)
     things = [ctypes.c_void_p() for _ in range(4)]
     block, stream, notify, other = [ctypes.byref(thing) for thing in things]
@@ -43,7 +43,7 @@ def hold(library):
 
 
 class Terminal:
-    """The command on a terminal of its own."""
+    """The command on a new terminal."""
 
     def __init__(self, env, rows, columns):
         self.read_so_far = ""

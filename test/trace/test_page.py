@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """The page of aclmem report in a real browser: test_page.py ACLMEM PLAYER RACE CACHE WRAPPER
 
-Numbers that the page shows are compared with those that are computed from the trace.
+Numbers that the page shows are compared with numbers that are computed from the trace.
 """
 import collections
 import csv
@@ -245,7 +245,7 @@ class Page(unittest.TestCase):
         self.ask("document.body." + key % "Escape")
         self.ask("document.body." + key % "/")
         self.assertEqual(self.ask("[state.view, document.activeElement.id]"), ["flame", "search"])
-        # Another visit with the same address shows the same.
+        # The same address shows the same view.
         self.ask("stateSet({view: 'memory', t: 4000000, by: 'kind', from: 1000000, to: 9000000, panel: 'groups'}); stateWrite()")
         address = self.ask("location.hash")
         self.ask("Object.assign(state, {view: 'totals', t: 1, by: 'stack', from: 0, to: 1}); location.hash = '#view=totals'")
@@ -361,7 +361,7 @@ class Page(unittest.TestCase):
 
 
 class Findings(unittest.TestCase):
-    def test_findings_have_their_moment(self):
+    def test_findings_have_a_time(self):
         with tempfile.TemporaryDirectory() as folder:
             trace, found, page = (os.path.join(folder, name) for name in ("t", "found.json", "page.html"))
             call("run", "--quiet", "--trace", trace, "--json=" + found, "--report", page, RACE, code=99)
@@ -382,7 +382,7 @@ class Findings(unittest.TestCase):
                 chrome.close()
 
     def test_a_finding_in_a_wrapper_has_the_time_of_its_own_call(self):
-        """Times are compared with those that aclmem trace prints, which count from the same beginning."""
+        """Times equal the times that aclmem trace prints: both count from the beginning of the trace."""
         with tempfile.TemporaryDirectory() as folder:
             trace, found, page = (os.path.join(folder, name) for name in ("t", "found.json", "page.html"))
             call("run", "--quiet", "--trace", trace, "--json=" + found, "--report", page, WRAPPER, code=99)

@@ -77,7 +77,7 @@ static bool is_call_of(const struct trace_event *event, const char *name)
     return event->function != NULL && strcmp(event->function->name, name) == 0;
 }
 
-/* The next call of a function; fails where there is none. */
+/* The next call of a function; fails if there is no further call. */
 static void find(struct trace *trace, const char *name, struct trace_event *ret_event)
 {
     while (trace_next(trace, ret_event)) {
@@ -87,7 +87,7 @@ static void find(struct trace *trace, const char *name, struct trace_event *ret_
     fail_msg("no call of %s", name);
 }
 
-/* ---- calls that can be told apart ---- */
+/* ---- calls that can be distinguished ---- */
 
 /* Calls n times, each with its own number: sizes count up from `first`. */
 static void count_up(uint32_t first, uint32_t n)
@@ -241,7 +241,7 @@ static void arrays_are_recorded_element_by_element(void **state)
 
 /* ---- a reader beside the writer ---- */
 
-#define BESIDE 100000 /* calls: many chunks, some compressed while the reader looks */
+#define BESIDE 100000 /* calls: many chunks, some compressed while the reader reads */
 
 static void child_counts_beside(void *arg)
 {
@@ -266,9 +266,9 @@ static uint64_t count_on(struct trace *trace, uint64_t n)
 }
 
 /*
- * A chunk's bytes are written before the word that tells how many there are: a reader
+ * A chunk's bytes are written before the word with their number: a reader
  * that goes by the word sees whole calls, in order and each once, also of chunks that are
- * packed between two looks.  Afterwards all are there.
+ * packed between two reads.  Afterwards all are there.
  */
 static void a_reader_beside_the_writer_sees_whole_calls(void **state)
 {
@@ -574,7 +574,7 @@ static void the_trace_says_when_tasks_ran_and_what_is_held(void **state)
     assert_int_equal(held[2], 2 << 20); /* the heap takes 2 MB for a small block */
 }
 
-/* A call under so many frames; not a loop, whatever the compiler thinks. */
+/* A call with `depth` frames above it; not a loop, whatever the compiler thinks. */
 __attribute__((noinline)) static int deep_call(volatile int depth)
 {
     int32_t device;

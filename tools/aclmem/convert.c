@@ -193,7 +193,7 @@ const struct command convert_command = {
     .options = options,
     .examples =
         "  aclmem convert run.trace --to perfetto -o run.pftrace\n"
-        "                         Look at it with ui.perfetto.dev\n"
+        "                         Open it in ui.perfetto.dev\n"
         "  aclmem convert snapshot.pickle --to folded | flamegraph.pl > peak.svg\n"
         "                         Draw who held the memory at the peak\n",
     .run = convert_run,

@@ -231,7 +231,7 @@ static void man_print(const struct command *const *commands)
     }
     man_environment();
     printf(".SH FILES\n.TP\n.I /opt/aclmem/set_env.sh\n"
-           "sets the variables that builds for Ascend look at\n"
+           "sets the variables that builds for Ascend read\n"
            ".SH EXIT STATUS\n");
     man_exits(exits_common, "");
     for (size_t i = 0; commands[i] != NULL; i++)

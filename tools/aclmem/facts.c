@@ -1,7 +1,7 @@
 /*
  * aclmem facts: the program aclmem_facts beside this one.
  *
- * The questions are put by a program of its own, since this command is linked with
+ * A separate program asks the questions, since this command is linked with
  * aclmem's libraries, and the questions are for whichever library is asked.
  */
 #include <errno.h>

@@ -119,9 +119,9 @@ void write_speedscope(FILE *out, struct history *history)
 /* ---- PyTorch ---- */
 
 /*
- * memory_viz wants every block inside a segment of its moment, so each block has a segment
- * of its own.  Handles are no addresses, and JavaScript loses the low bits of numbers
- * above 2^53: such blocks get addresses of their own, from 2^44 up.
+ * memory_viz requires that each block is inside a segment that exists at that time, so each
+ * block has one segment.  Handles are not addresses, and JavaScript loses the low bits of
+ * numbers above 2^53: such blocks get new addresses, from 2^44 up.
  */
 struct torch_event {
     uint64_t time;

@@ -276,10 +276,10 @@ static uint32_t where_of(struct reading *r, const struct trace_event *event)
     return (uint32_t)where;
 }
 
-static void figures_add(struct reading *r, const struct trace_event *event)
+static void stats_add(struct reading *r, const struct trace_event *event)
 {
     struct history *history = r->history;
-    struct function_figures *figures;
+    struct function_stats *stats;
     uint64_t ns = event->end - event->begin;
     uint64_t number = UINT64_MAX;
     struct where *where;
@@ -295,14 +295,14 @@ static void figures_add(struct reading *r, const struct trace_event *event)
         history->function = grown(history->function, number, &history->max_functions,
                                   sizeof *history->function);
         history->function[number] =
-            (struct function_figures){.name = event->function->name};
+            (struct function_stats){.name = event->function->name};
     }
-    figures = &history->function[number];
-    figures->n_calls++;
-    figures->ns += ns;
-    figures->n_errors += event->function->result == 'r' && event->result != 0;
-    if (ns > figures->longest)
-        figures->longest = ns;
+    stats = &history->function[number];
+    stats->n_calls++;
+    stats->ns += ns;
+    stats->n_errors += event->function->result == 'r' && event->result != 0;
+    if (ns > stats->longest)
+        stats->longest = ns;
     history->n_calls++;
     history->n_errors += event->function->result == 'r' && event->result != 0;
     where = &history->where[where_of(r, event)];
@@ -531,7 +531,7 @@ static void event_take(struct reading *r, const struct trace_event *event)
         held_take(r, event);
     if (event->function == NULL || event->kind == TRACE_BEGIN)
         return;
-    figures_add(r, event);
+    stats_add(r, event);
     rule = rule_find(event->function->name);
     if (event->result == 0)
         mark_take(r, event);

@@ -68,7 +68,8 @@ struct where {
     const struct trace_process *process;
     uint32_t stack;
     uint32_t thread;
-    json_t *frames; /* {"function", "file", "line"}, innermost first; NULL: not looked */
+    json_t
+        *frames; /* {"function", "file", "line"}, innermost first; NULL: not named yet */
     uint64_t n_calls;
     uint64_t ns;        /* in calls */
     uint64_t allocated; /* bytes */
@@ -114,7 +115,7 @@ struct held {
     int32_t device;
 };
 
-struct function_figures {
+struct function_stats {
     const char *name;
     uint64_t n_calls, n_errors, ns, longest;
 };
@@ -135,7 +136,7 @@ struct history {
     size_t n_tasks, max_tasks;
     struct mark *mark;
     size_t n_marks, max_marks;
-    struct function_figures *function;
+    struct function_stats *function;
     size_t n_functions, max_functions;
     const struct trace_process **process;
     size_t n_processes;

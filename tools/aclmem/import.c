@@ -322,7 +322,7 @@ static void torch_trace(struct history *history, const json_t *trace, int32_t de
 
         if (!value_count(1 + json_array_size(json_object_get(event, "frames"))))
             break;
-        last = time = time > last ? time : last + 1; /* the order is that of the list */
+        last = time = time > last ? time : last + 1; /* the list is in order */
         if (strcmp(action, "alloc") == 0) {
             block = block_make(history, &blocks, addr, size, time);
         } else if (strcmp(action, "free_completed") == 0) {
@@ -444,11 +444,11 @@ bool history_load(const char *command, const char *path, struct history *history
 
     *ret_trace = NULL;
     if (trace_is(path)) {
-        *ret_trace = trace_open_or_say(command, path);
+        *ret_trace = trace_open_or_report(command, path);
         if (*ret_trace == NULL)
             return false;
         history_read(history, *ret_trace);
-        trace_losses_say(*ret_trace);
+        trace_losses_report(*ret_trace);
         return true;
     }
     why = history_import(history, path);

@@ -17,7 +17,7 @@ static const struct command *const commands[] = {
 };
 
 const char *const group_names[GROUP_COUNT] = {
-    [GROUP_CHECK] = "Run and check", [GROUP_TRACE] = "Record and look",
+    [GROUP_CHECK] = "Run and check", [GROUP_TRACE] = "Record and view",
     [GROUP_WATCH] = "Watch",         [GROUP_CLUSTER] = "Cluster",
     [GROUP_ABOUT] = "About aclmem",
 };
@@ -50,8 +50,7 @@ static int help(void)
         "\nExamples\n"
         "  aclmem run ./program                   Report the program's mistakes\n"
         "  aclmem run --trace t --report t.html ./program\n"
-        "                                         Record it, and look at it in a "
-        "browser\n"
+        "                                         Record it, and write a page\n"
         "  aclmem doctor                          Check this machine, for a bug report\n"
         "\naclmem COMMAND --help lists the options, examples and exit codes of a "
         "command.\n"

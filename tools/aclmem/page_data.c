@@ -399,10 +399,10 @@ static json_t *wheres_make(struct making *m)
     return wheres;
 }
 
-static int figures_compare(const void *left, const void *right)
+static int stats_compare(const void *left, const void *right)
 {
-    const struct function_figures *a = left;
-    const struct function_figures *b = right;
+    const struct function_stats *a = left;
+    const struct function_stats *b = right;
 
     return a->ns < b->ns ? 1 : a->ns > b->ns ? -1 : 0;
 }
@@ -413,9 +413,9 @@ static json_t *functions_make(struct history *history)
 
     if (history->n_functions > 0)
         qsort(history->function, history->n_functions, sizeof *history->function,
-              figures_compare);
+              stats_compare);
     for (size_t i = 0; i < history->n_functions; i++) {
-        const struct function_figures *f = &history->function[i];
+        const struct function_stats *f = &history->function[i];
 
         json_array_append_new(functions,
                               json_pack("{s:s, s:I, s:I, s:I, s:I}", "name", f->name,

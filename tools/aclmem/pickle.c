@@ -2,7 +2,7 @@
  * See pickle.h.
  *
  * A pickle is a program for a machine with a stack and a memo.  The opcodes for lists,
- * dictionaries, tuples, numbers, texts and the memo are here; those that import a name or
+ * dictionaries, tuples, numbers, texts and the memo are here; opcodes that import a name or
  * call it are not, so a pickle that would run code is refused.
  *
  * Values are not freed: freeing one that is nested as deep as its file wants would take
@@ -57,7 +57,7 @@ static void push(struct machine *m, json_t *value)
     m->stack[m->n++] = value;
 }
 
-/* Takes the top value; null where there is none. */
+/* Pops the top value; null if the stack is empty. */
 static json_t *pop(struct machine *m)
 {
     if (m->n == 0 || (m->n_marks > 0 && m->n == m->mark[m->n_marks - 1])) {

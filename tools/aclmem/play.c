@@ -66,7 +66,7 @@ struct shared {
     struct translate_shared names;
     struct {
         uint64_t n, ns, recorded_ns;
-    } figures[FUNCTIONS_MAX];
+    } stats[FUNCTIONS_MAX];
     char difference[8][256]; /* the first ones */
     uint8_t flags[];         /* for each call */
 };
@@ -153,7 +153,7 @@ static void call_check(const struct call *call)
     }
 }
 
-static void call_keep(const struct trace *trace, const struct trace_event *event)
+static void call_add(const struct trace *trace, const struct trace_event *event)
 {
     uint32_t n = event->function->n;
     bool is_played = event->function->result == 'r' && event->kind != TRACE_BEGIN;
@@ -224,7 +224,7 @@ static bool gives_address(const struct play_function *function)
 
 /*
  * How many calls began before this one ended, for one that gives an address; 0 otherwise,
- * and where its own thread made calls meanwhile, which are played after it.
+ * and if its own thread made calls during this call, which are replayed after it.
  */
 static size_t begun_count(size_t i)
 {
@@ -241,7 +241,7 @@ static size_t begun_count(size_t i)
 }
 
 /*
- * Turns: a call waits for those that ended before it began.  It waits for no call that is
+ * Turns: a call waits for all calls that ended before it began.  It waits for no call that is
  * behind it in the order of begins, so the replay ends whatever times the trace has.
  */
 static void turns_make(void)
@@ -389,9 +389,9 @@ static void result_note(const struct call *call, int64_t rc, uint64_t ns, int64_
     pthread_mutex_lock(&s->lock);
     s->n_played++;
     s->n_shortened += is_shortened;
-    s->figures[function].n++;
-    s->figures[function].ns += ns;
-    s->figures[function].recorded_ns += call->end - call->begin;
+    s->stats[function].n++;
+    s->stats[function].ns += ns;
+    s->stats[function].recorded_ns += call->end - call->begin;
     if (rc == 0) {
         s->live += (uint64_t)bytes;
         if (s->live > s->peak_live)
@@ -461,7 +461,7 @@ static void *thread_run(void *arg)
     return NULL;
 }
 
-/* All calls of a process of the recording, in a process of its own. */
+/* All calls of a process of the recording, in a separate process. */
 static void process_run(uint32_t process)
 {
     struct thread *thread = must(calloc(THREADS_MAX, sizeof *thread));
@@ -593,10 +593,10 @@ static void result_print(double seconds)
         printf("differs: %s\n", s->difference[i]);
     printf("%-40s %10s %12s %12s\n", "function", "calls", "ns a call", "recorded");
     for (size_t i = 0; i < p.n_functions; i++) {
-        if (s->figures[i].n > 0)
+        if (s->stats[i].n > 0)
             printf("%-40s %10" PRIu64 " %12" PRIu64 " %12" PRIu64 "\n", p.function[i],
-                   s->figures[i].n, s->figures[i].ns / s->figures[i].n,
-                   s->figures[i].recorded_ns / s->figures[i].n);
+                   s->stats[i].n, s->stats[i].ns / s->stats[i].n,
+                   s->stats[i].recorded_ns / s->stats[i].n);
     }
 }
 
@@ -608,12 +608,12 @@ static int result_json(double seconds)
     int rc;
 
     for (size_t i = 0; i < p.n_functions; i++) {
-        if (s->figures[i].n > 0)
+        if (s->stats[i].n > 0)
             json_object_set_new(functions, p.function[i],
                                 json_pack("{s:I, s:I, s:I}", "calls",
-                                          (json_int_t)s->figures[i].n, "ns",
-                                          (json_int_t)s->figures[i].ns, "recorded_ns",
-                                          (json_int_t)s->figures[i].recorded_ns));
+                                          (json_int_t)s->stats[i].n, "ns",
+                                          (json_int_t)s->stats[i].ns, "recorded_ns",
+                                          (json_int_t)s->stats[i].recorded_ns));
     }
     all = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:f, s:o}", "calls",
                     (json_int_t)s->n_played, "differences", (json_int_t)s->n_differences,
@@ -628,7 +628,7 @@ static int result_json(double seconds)
 
 int play_calls(const char *path, const struct play_choice *choice)
 {
-    struct trace *trace = trace_open_or_say("replay", path);
+    struct trace *trace = trace_open_or_report("replay", path);
     struct trace_event event;
     size_t n_processes = 0;
     size_t n_children = 0;
@@ -642,9 +642,9 @@ int play_calls(const char *path, const struct play_choice *choice)
     p.path = path;
     while (trace_next(trace, &event)) {
         if (event.kind == TRACE_CALL || event.kind == TRACE_END)
-            call_keep(trace, &event);
+            call_add(trace, &event);
     }
-    trace_losses_say(trace);
+    trace_losses_report(trace);
     for (size_t i = 0; i < trace_n_processes(trace); i++)
         n_processes += trace_process_at(trace, i) != NULL;
     if (n_processes > PROCESSES_MAX)

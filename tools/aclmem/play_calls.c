@@ -21,7 +21,7 @@ static const uint64_t *argument_load(void *into, size_t size, const uint64_t *fr
 #define LOAD(arg_) \
     argument = argument_load((void *)&packed.arg_, sizeof packed.arg_, argument);
 
-/* The size of the struct that an argument is, or points to; 0: it is none. */
+/* The size of the struct that an argument is, or points to; 0: not a struct. */
 #define TYPES(type_, ...) \
     type_: \
     sizeof(type_), type_ * : sizeof(type_), const type_ * : sizeof(type_),

@@ -57,7 +57,7 @@ struct allocator {
     aclError (*open)(uint64_t limit);
     aclError (*take)(size_t size, aclrtStream stream, void **ret_ptr);
     aclError (*give)(void *ptr, aclrtStream stream);
-    void (*figures)(struct result *result); /* NULL: what the device has less counts */
+    void (*stats)(struct result *result); /* NULL: what the device has less counts */
     void (*close)(void);
 };
 
@@ -317,7 +317,7 @@ static double seconds(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
-/* All events; with a watch the device is looked at after each block. */
+/* All events; with a watch the device is queried after each block. */
 static int play(const struct recording *t, const struct allocator *a,
                 aclrtStream *streams, struct watch *watch, struct result *result)
 {
@@ -340,8 +340,8 @@ static int play(const struct recording *t, const struct allocator *a,
         }
     }
     result->ns_per_op = (seconds() - start) * 1e9 / (double)t->n_events;
-    if (rc == ACL_SUCCESS && a->figures != NULL)
-        a->figures(result);
+    if (rc == ACL_SUCCESS && a->stats != NULL)
+        a->stats(result);
     for (uint32_t i = 0; i < t->n_blocks; i++) {
         if (ptr[i] != NULL)
             a->give(ptr[i], streams[stream[i]]);
@@ -360,7 +360,7 @@ static int play_twice(const struct recording *t, const struct allocator *a,
     int exit_code = 0;
 
     for (int i = 0; exit_code == 0 && i < 2; i++) {
-        bool is_watched = i == 0 && a->figures == NULL;
+        bool is_watched = i == 0 && a->stats == NULL;
         aclError rc = aclrtGetMemInfo(ACL_HBM_MEM, &watch.free_before, &total);
 
         if (rc == ACL_SUCCESS)
@@ -465,7 +465,7 @@ static int replay_run(int argc, char **argv)
         return usage_fail("replay", "there is no allocator \"%s\"", name);
     exit_code = recording_read(&trace, argv[0]);
     if (exit_code == 0) {
-        /* Devices that are played may have what the trace needs, with room to be wasteful. */
+        /* Emulated devices get the memory that the trace needs, and half as much again. */
         snprintf(memory, sizeof memory, "%lluM",
                  (unsigned long long)(trace.peak_live >> 20) * 3 / 2 + 256);
         setenv("ACLMEM_MEMORY", memory, 0);

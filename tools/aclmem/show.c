@@ -273,7 +273,7 @@ json_t *show_frames(const struct trace_process *process, uint32_t number)
     return frames;
 }
 
-void trace_losses_say(const struct trace *trace)
+void trace_losses_report(const struct trace *trace)
 {
     const struct trace_about *about = trace_about(trace);
 
@@ -293,7 +293,7 @@ void trace_losses_say(const struct trace *trace)
                 about->n_damaged, about->n_damaged == 1 ? "was" : "were");
 }
 
-struct trace *trace_open_or_say(const char *command, const char *path)
+struct trace *trace_open_or_report(const char *command, const char *path)
 {
     char why[TRACE_WHY_SIZE];
     struct trace *trace = trace_open(path, why);

@@ -24,9 +24,9 @@ bool field_number(const struct trace_event *event, const char *argument,
 json_t *show_frames(const struct trace_process *process, uint32_t stack);
 
 /* Says on standard error what is not in the trace; after its events were read. */
-void trace_losses_say(const struct trace *trace);
+void trace_losses_report(const struct trace *trace);
 
 /* Opens a trace, or says why not. */
-struct trace *trace_open_or_say(const char *command, const char *path);
+struct trace *trace_open_or_report(const char *command, const char *path);
 
 #endif

@@ -4,7 +4,7 @@
 
 #include <jansson.h>
 
-/* A member's text, "" where there is none. */
+/* A member's text, "" if it has no such member. */
 const char *text_of(const json_t *object, const char *key);
 /* A string of any bytes: where it is no UTF-8, with ? for what is not ASCII. */
 json_t *text_json(const char *text);

@@ -33,7 +33,7 @@ struct filter {
     uint64_t to;
 };
 
-/* Seconds since the beginning of the trace, as 1.5; -1 where it is none. */
+/* Seconds since the beginning of the trace, as 1.5; -1 if the text is not a time. */
 static double seconds_parse(const char *text)
 {
     char *end;
@@ -188,7 +188,7 @@ static void end_print(const struct trace *trace)
                     kill(process->pid, 0) == 0 ? "still runs"
                                                : "was killed, or called _exit");
     }
-    trace_losses_say(trace);
+    trace_losses_report(trace);
 }
 
 static int trace_run(int argc, char **argv)
@@ -202,7 +202,7 @@ static int trace_run(int argc, char **argv)
     if (argc != 1)
         return usage_fail("trace", "which file?");
     argv[0] = (char *)input_path("trace", argv[0]);
-    trace = argv[0] != NULL ? trace_open_or_say("trace", argv[0]) : NULL;
+    trace = argv[0] != NULL ? trace_open_or_report("trace", argv[0]) : NULL;
     if (trace == NULL)
         return 1;
     if (!filter_make(&filter, trace_about(trace)->began)) {
@@ -214,7 +214,7 @@ static int trace_run(int argc, char **argv)
             event_print(trace, &filter, &event, processes_count(trace) > 1);
         if (!choice.is_following || is_last || fflush(stdout) != 0)
             break;
-        is_last = !is_recording(trace); /* asked before the last look */
+        is_last = !is_recording(trace); /* asked before the last refresh */
         nanosleep(&(struct timespec){0, 100000000}, NULL);
         if (!trace_refresh(trace, why))
             break;
