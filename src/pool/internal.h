@@ -24,7 +24,7 @@
 
 #include "aclmem/pool.h"
 #include "fit/fit.h"
-#include "pool/latch.h"
+#include "base/lock.h"
 
 #define UNIT 512u
 /*
@@ -88,7 +88,7 @@ struct pool_kept {
 
 /* What a stream has: its freed blocks, and how much is live. */
 struct pool_shard {
-    _Alignas(64) struct pool_latch latch;
+    _Alignas(64) struct am_latch latch;
     bool is_busy;    /* something was counted since pool_sample_locked() */
     uint64_t cached; /* bytes */
     uint64_t n_live;
@@ -102,7 +102,7 @@ struct pool_shard {
 
 /* Address -> block. */
 struct pool_stripe {
-    _Alignas(64) struct pool_latch latch;
+    _Alignas(64) struct am_latch latch;
     struct pool_block **heads;
     size_t n_heads; /* a power of two */
     size_t n_blocks;

@@ -75,9 +75,9 @@ void pool_count(aclmem_pool *pool, struct pool_block *block, int sign)
 {
     struct pool_shard *shard = shard_of(pool, block->slot);
 
-    pool_latch_lock(&shard->latch);
+    am_latch_take(&shard->latch);
     shard_count(shard, block->asked, sign);
-    pool_latch_unlock(&shard->latch);
+    am_latch_give(&shard->latch);
 }
 
 /* Changed under the latch alone, so that no locked instruction is needed. */
@@ -119,7 +119,7 @@ static APART struct pool_block *shard_take(struct pool_shard *shard,
 {
     struct pool_block *block;
 
-    pool_latch_lock(&shard->latch);
+    am_latch_take(&shard->latch);
     block = LIST_FIRST(&shard->buckets[bucket_of(size)]);
     for (unsigned n = 0; block != NULL && block->size != size; n++)
         block = n < N_LOOKS ? LIST_NEXT(block, in_bucket) : NULL;
@@ -135,7 +135,7 @@ static APART struct pool_block *shard_take(struct pool_shard *shard,
          */
         atomic_store_explicit(&block->state, BLOCK_LIVE, memory_order_release);
     }
-    pool_latch_unlock(&shard->latch);
+    am_latch_give(&shard->latch);
     return block;
 }
 
@@ -152,9 +152,9 @@ struct pool_use pool_use_of(aclmem_pool *pool, struct pool_block *block)
     struct pool_shard *shard = shard_of(pool, block->slot);
     struct pool_use use;
 
-    pool_latch_lock(&shard->latch);
+    am_latch_take(&shard->latch);
     use = (struct pool_use){block->asked, block->tag, atomic_load(&block->state)};
-    pool_latch_unlock(&shard->latch);
+    am_latch_give(&shard->latch);
     return use;
 }
 
@@ -163,10 +163,10 @@ void pool_sleep_take(aclmem_pool *pool, struct pool_block *block, uint32_t tag)
     struct pool_shard *shard = shard_of(pool, block->slot);
     int live = BLOCK_LIVE;
 
-    pool_latch_lock(&shard->latch);
+    am_latch_take(&shard->latch);
     if (tag == ACLMEM_POOL_ALL_TAGS || block->tag == tag)
         atomic_compare_exchange_strong(&block->state, &live, BLOCK_ASLEEP);
-    pool_latch_unlock(&shard->latch);
+    am_latch_give(&shard->latch);
 }
 
 static APART struct pool_block *
@@ -174,14 +174,14 @@ shard_give(struct pool_shard *shard, struct pool_kept *kept, struct pool_block *
 {
     struct pool_block *oldest = NULL;
 
-    pool_latch_lock(&shard->latch);
+    am_latch_take(&shard->latch);
     shard_count(shard, block->asked, -1);
     if (kept->n == N_KEPT) {
         oldest = TAILQ_FIRST(&kept->blocks);
         kept_remove(shard, kept, oldest);
     }
     kept_insert(shard, kept, block);
-    pool_latch_unlock(&shard->latch);
+    am_latch_give(&shard->latch);
     return oldest;
 }
 
@@ -200,7 +200,7 @@ uint64_t pool_sample_locked(aclmem_pool *pool, const struct pool_block *more)
     for (uint64_t seen = pool->seen; seen != 0; seen &= seen - 1) {
         struct pool_shard *shard = &pool->shards[__builtin_ctzll(seen)];
 
-        pool_latch_lock(&shard->latch);
+        am_latch_take(&shard->latch);
         if (more != NULL && shard == shard_of(pool, more->slot))
             shard_count(shard, more->asked, 1);
         live += shard->live;
@@ -210,7 +210,7 @@ uint64_t pool_sample_locked(aclmem_pool *pool, const struct pool_block *more)
             shard->high = shard->live;
             shard->is_busy = false;
         }
-        pool_latch_unlock(&shard->latch);
+        am_latch_give(&shard->latch);
     }
     peak = n_busy == 1 ? live + above : live;
     if (peak > pool->peak_live)
@@ -235,12 +235,12 @@ void pool_quick_flush(aclmem_pool *pool, bool is_all, struct pool_block_list *fl
              */
             if (atomic_load_explicit(&kept->n, memory_order_relaxed) == 0)
                 continue;
-            pool_latch_lock(&shard->latch);
+            am_latch_take(&shard->latch);
             while ((block = TAILQ_FIRST(&kept->blocks)) != NULL) {
                 kept_remove(shard, kept, block);
                 LIST_INSERT_HEAD(flushed, block, in_bucket);
             }
-            pool_latch_unlock(&shard->latch);
+            am_latch_give(&shard->latch);
         }
     }
 }
@@ -290,13 +290,13 @@ void pool_table_insert(aclmem_pool *pool, struct pool_block *block)
     struct pool_stripe *stripe = stripe_of(pool, hash);
     struct pool_block **head;
 
-    pool_latch_lock(&stripe->latch);
+    am_latch_take(&stripe->latch);
     if (++stripe->n_blocks > stripe->n_heads)
         stripe_grow(stripe);
     head = head_of(stripe, hash);
     block->in_stripe = *head;
     *head = block;
-    pool_latch_unlock(&stripe->latch);
+    am_latch_give(&stripe->latch);
 }
 
 void pool_table_remove(aclmem_pool *pool, struct pool_block *block)
@@ -305,12 +305,12 @@ void pool_table_remove(aclmem_pool *pool, struct pool_block *block)
     struct pool_stripe *stripe = stripe_of(pool, hash);
     struct pool_block **at;
 
-    pool_latch_lock(&stripe->latch);
+    am_latch_take(&stripe->latch);
     for (at = head_of(stripe, hash); *at != block; at = &(*at)->in_stripe)
         ;
     *at = block->in_stripe;
     stripe->n_blocks--;
-    pool_latch_unlock(&stripe->latch);
+    am_latch_give(&stripe->latch);
 }
 
 static inline struct pool_block *stripe_find(struct pool_stripe *stripe, uint64_t hash,
@@ -329,9 +329,9 @@ struct pool_block *pool_table_find(aclmem_pool *pool, const void *ptr)
     struct pool_stripe *stripe = stripe_of(pool, hash);
     struct pool_block *block;
 
-    pool_latch_lock(&stripe->latch);
+    am_latch_take(&stripe->latch);
     block = stripe_find(stripe, hash, ptr);
-    pool_latch_unlock(&stripe->latch);
+    am_latch_give(&stripe->latch);
     return block;
 }
 
@@ -342,10 +342,10 @@ struct pool_block *pool_table_claim(aclmem_pool *pool, const void *ptr,
     struct pool_stripe *stripe = stripe_of(pool, hash);
     struct pool_block *block;
 
-    pool_latch_lock(&stripe->latch);
+    am_latch_take(&stripe->latch);
     block = stripe_find(stripe, hash, ptr);
     if (block != NULL)
         *ret_was = (enum block_state)atomic_exchange(&block->state, (int)state);
-    pool_latch_unlock(&stripe->latch);
+    am_latch_give(&stripe->latch);
     return block;
 }

@@ -55,14 +55,14 @@ static void stats_locked(aclmem_pool *pool, aclmem_pool_stats *ret)
     for (unsigned i = 0; i < N_SHARDS; i++) {
         struct pool_shard *shard = &pool->shards[i];
 
-        pool_latch_lock(&shard->latch);
+        am_latch_take(&shard->latch);
         ret->n_live += shard->n_live;
         ret->cached += shard->cached;
         ret->mallocs += shard->mallocs;
         ret->hits += shard->hits;
         for (unsigned j = 0; j < ACLMEM_POOL_SIZES; j++)
             ret->by_size[j] += shard->by_size[j];
-        pool_latch_unlock(&shard->latch);
+        am_latch_give(&shard->latch);
     }
 }
 
