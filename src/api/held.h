@@ -26,7 +26,6 @@
     }
 AM_HELD_PUT(context)
 AM_HELD_PUT(event)
-AM_HELD_PUT(notify)
 AM_HELD_PUT(stream)
 #undef AM_HELD_PUT
 

@@ -81,7 +81,7 @@ aclError am_aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag)
 
 aclError am_aclrtDestroyEvent(aclrtEvent event)
 {
-    return am_signal_destroy(&am_events, event);
+    return am_event_destroy(&am_events, event);
 }
 
 /* No stream is captured here, so EXTERNAL has no effect. */
@@ -155,7 +155,7 @@ static aclError plain_check(const struct am_event *event)
     AM_REQUIRE(!(event->can & AM_EVENT_EX), ACL_ERROR_RT_PARAM_INVALID,
                "event %p was made by aclrtCreateEventExWithFlag; use "
                "aclrtQueryEventStatus",
-               event->signal.named.handle);
+               event->named.handle);
     return ACL_SUCCESS;
 }
 
@@ -243,7 +243,7 @@ aclError am_aclrtGetEventId(aclrtEvent handle, uint32_t *eventId)
     AM_GET(event, handle);
     AM_REQUIRE(!(event->can & AM_EVENT_IPC), ACL_ERROR_RT_PARAM_INVALID,
                "event %p was made with ACL_EVENT_IPC; such events have no id", handle);
-    *eventId = event->signal.id;
+    *eventId = event->id;
     return ACL_SUCCESS;
 }
 

@@ -8,6 +8,10 @@
 #include "core/ipc/key.h"
 #include "core/stream/event.h"
 
+#define NOTIFY_GET(handle_) \
+    AM_HELD(event, notify); \
+    AM_TRY(am_notify_get(handle_, &notify))
+
 aclError am_aclrtCreateNotify(aclrtNotify *notify, uint64_t flag)
 {
     AM_REQUIRE_NONNULL(notify);
@@ -18,20 +22,20 @@ aclError am_aclrtCreateNotify(aclrtNotify *notify, uint64_t flag)
 
 aclError am_aclrtDestroyNotify(aclrtNotify notify)
 {
-    return am_signal_destroy(&am_notifies, notify);
+    return am_event_destroy(&am_notifies, notify);
 }
 
 aclError am_aclrtRecordNotify(aclrtNotify notify_handle, aclrtStream stream_handle)
 {
-    AM_GET(notify, notify_handle);
+    NOTIFY_GET(notify_handle);
     AM_GET(stream, stream_handle);
-    return am_notify_record(notify, stream);
+    return am_event_record(notify, stream);
 }
 
 aclError am_aclrtWaitAndResetNotify(aclrtNotify notify_handle, aclrtStream stream_handle,
                                     uint32_t timeout)
 {
-    AM_GET(notify, notify_handle);
+    NOTIFY_GET(notify_handle);
     AM_GET(stream, stream_handle);
     return am_notify_wait(notify, stream, timeout);
 }
@@ -39,15 +43,15 @@ aclError am_aclrtWaitAndResetNotify(aclrtNotify notify_handle, aclrtStream strea
 aclError am_aclrtGetNotifyId(aclrtNotify handle, uint32_t *notifyId)
 {
     AM_REQUIRE_NONNULL(notifyId);
-    AM_GET(notify, handle);
-    *notifyId = am_notify_id(notify);
+    NOTIFY_GET(handle);
+    *notifyId = notify->id;
     return ACL_SUCCESS;
 }
 
 /* All handles are checked before the first notify is cleared. */
 aclError am_aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num)
 {
-    struct am_notify *notify;
+    struct am_event *notify;
 
     AM_REQUIRE_NONNULL(notifies);
     AM_REQUIRE_NONZERO(num);
@@ -56,7 +60,7 @@ aclError am_aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num)
             AM_TRY(am_notify_get(notifies[i], &notify));
             if (pass == 1)
                 am_notify_clear(notify);
-            am_notify_put(notify);
+            am_event_put(notify);
         }
     }
     return ACL_SUCCESS;
@@ -75,7 +79,7 @@ aclError am_aclrtNotifyGetExportKey(aclrtNotify handle, char *key, size_t len,
                "flags is 0x%" PRIx64
                "; it takes 0, or 2 to let any process of this user import",
                flags);
-    AM_GET(notify, handle);
+    NOTIFY_GET(handle);
     AM_TRY(am_notify_export(notify, flags != 0, &ticket));
     am_key_print(AM_SHARE_NOTIFY, &ticket, key);
     return ACL_SUCCESS;
@@ -85,7 +89,7 @@ aclError am_aclrtNotifySetImportPid(aclrtNotify handle, int32_t *pid, size_t num
 {
     AM_REQUIRE_NONNULL(pid);
     AM_REQUIRE_NONZERO(num);
-    AM_GET(notify, handle);
+    NOTIFY_GET(handle);
     return am_notify_trust(notify, pid, num);
 }
 

@@ -132,7 +132,7 @@ aclError am_aclrtStreamGetPriority(aclrtStream handle, uint32_t *priority)
 {
     AM_REQUIRE_NONNULL(priority);
     AM_GET(stream, handle);
-    *priority = stream->queue.priority;
+    *priority = stream->queue.runnable.priority;
     return ACL_SUCCESS;
 }
 
@@ -163,7 +163,7 @@ aclError am_aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode)
 
 static aclError attribute_set_locked(struct am_stream *stream, aclrtStreamAttr attr,
                                      const aclrtStreamAttrValue *value)
-    AM_REQUIRES(am_sched.lock)
+    AM_REQUIRES(stream->queue.lock)
 {
     switch (attr) {
     case ACL_STREAM_ATTR_FAILURE_MODE:
@@ -195,15 +195,15 @@ aclError am_aclrtSetStreamAttribute(aclrtStream handle, aclrtStreamAttr attr,
 
     AM_REQUIRE_NONNULL(value);
     AM_GET(stream, handle);
-    am_lock(&am_sched.lock);
+    am_lock(&stream->queue.lock);
     rc = attribute_set_locked(stream, attr, value);
-    am_unlock(&am_sched.lock);
+    am_unlock(&stream->queue.lock);
     return rc;
 }
 
 static aclError attribute_get_locked(const struct am_stream *stream, aclrtStreamAttr attr,
                                      aclrtStreamAttrValue *value)
-    AM_REQUIRES(am_sched.lock)
+    AM_REQUIRES(stream->queue.lock)
 {
     aclrtStreamAttrValue found = {0};
 
@@ -221,7 +221,7 @@ static aclError attribute_get_locked(const struct am_stream *stream, aclrtStream
         found.cacheOpInfoSwitch = stream->cache_op_info;
         break;
     case ACL_STREAM_ATTR_PRIORITY:
-        found.streamPriority = stream->queue.priority;
+        found.streamPriority = stream->queue.runnable.priority;
         break;
     default:
         return am_fail(ACL_ERROR_INVALID_PARAM,
@@ -238,8 +238,8 @@ aclError am_aclrtGetStreamAttribute(aclrtStream handle, aclrtStreamAttr attr,
 
     AM_REQUIRE_NONNULL(value);
     AM_GET(stream, handle);
-    am_lock(&am_sched.lock);
+    am_lock(&stream->queue.lock);
     rc = attribute_get_locked(stream, attr, value);
-    am_unlock(&am_sched.lock);
+    am_unlock(&stream->queue.lock);
     return rc;
 }

@@ -22,9 +22,12 @@ enum am_rank {
     AM_RANK_RUNTIME = 1, /* start and stop of the library */
     AM_RANK_DEVICE,      /* contexts and counts of devices */
     AM_RANK_POOL,        /* one stream-ordered pool */
-    AM_RANK_LANE,        /* the work of one stream that its device has */
-    AM_RANK_SCHED,       /* streams, events, running tasks */
-    AM_RANK_EVENT,       /* the records of one event */
+    AM_RANK_STREAMS,     /* which streams and events there are */
+    AM_RANK_WALK,        /* walks over queues that wait for each other */
+    AM_RANK_QUEUE,       /* the queue of one stream */
+    AM_RANK_EVENT,       /* one event or notify */
+    AM_RANK_CALLS,       /* callbacks and host functions */
+    AM_RANK_SCHED,       /* ready and parked queues */
     AM_RANK_HEAP,        /* blocks and runs of one heap */
     AM_RANK_VSPACE,      /* which reservations there are */
     AM_RANK_RESERVATION, /* one reservation, and what is mapped in it */

@@ -126,8 +126,8 @@ static void device_end_work(struct am_device *device, bool wait)
 {
     am_stream_kill_all(device->id, NULL, wait);
     am_pool_kill_all(device->id);
-    am_signal_kill_all(&am_events, device->id);
-    am_signal_kill_all(&am_notifies, device->id);
+    am_event_destroy_all(&am_events, device->id);
+    am_event_destroy_all(&am_notifies, device->id);
 }
 
 /* Ends everything on the device except its memory. */

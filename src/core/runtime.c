@@ -32,7 +32,6 @@
 #include "core/stream/call.h"
 #include "core/stream/sched.h"
 #include "core/stream/stream.h"
-#include "core/stream/stuck.h"
 #include "core/vmm/arena.h"
 #include "core/vmm/phys.h"
 #include "core/vmm/vspace.h"
@@ -165,10 +164,10 @@ static aclError runtime_configure(const char *config_path, struct am_config *con
 /* False: no work was done since it was asked last. */
 static bool launched_collect(void)
 {
-    uint64_t n_moves = am_tally_sum(&am_sched.moves);
+    uint64_t n_moves = am_tally_sum(&am_sched.n_completed);
 
     (void)am_stream_collect_all();
-    return am_tally_sum(&am_sched.moves) != n_moves;
+    return am_tally_sum(&am_sched.n_completed) != n_moves;
 }
 
 /*
@@ -195,7 +194,6 @@ static void runtime_start_sched(void)
     am_sched_start(&am_sched,
                    &(struct am_sched_setup){
                        .now = am_clock,
-                       .warn = am_stuck_warn_locked,
                        .n_workers = n_cpus < 2   ? 2
                                     : n_cpus > 8 ? 8
                                                  : (unsigned)n_cpus,

@@ -7,6 +7,7 @@
 #include "support/vmm.h"
 #include "support/work.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -389,6 +390,63 @@ static void a_function_that_aborts_its_stream_gets_on(void **state)
     assert_acl_ok(aclrtDestroyStream(stream));
 }
 
+static atomic_bool is_over;
+
+/* Until the test says so, or 400 ms: less than chaos mode waits for a function. */
+static void run_until_over(void *arg)
+{
+    uint64_t start = now_ms();
+
+    while (!is_over && now_ms() - start < 400)
+        sched_yield();
+}
+
+/* One attempt is enough: the thread of the test may not get to run for as long. */
+static void a_limit_ends_a_wait_before_its_function_ends(void **state)
+{
+    aclError rc = ACL_SUCCESS;
+    aclrtStream stream;
+
+    start_chaos(1);
+    stream = make_stream();
+    for (int i = 0; i < 5 && rc == ACL_SUCCESS; i++) {
+        is_over = false;
+        assert_acl_ok(aclrtLaunchHostFunc(stream, run_until_over, NULL));
+        rc = aclrtSynchronizeStreamWithTimeout(stream, 1);
+        is_over = true;
+        assert_acl_ok(aclrtSynchronizeStream(stream));
+    }
+    assert_int_equal(rc, ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
+    assert_acl_ok(aclFinalize());
+}
+
+/* The function returns when the calls have ended: no call waits for it beyond its time. */
+static void time_limits_hold_while_a_function_runs(void **state)
+{
+    aclrtStream stream, other;
+    struct gate *gate;
+    aclrtEvent event;
+
+    start_chaos(1);
+    stream = make_stream();
+    other = make_stream();
+    assert_acl_ok(aclrtCreateEvent(&event));
+    gate = gate_close(stream);
+    assert_acl_ok(aclrtRecordEvent(event, stream));
+    assert_acl_ok(aclrtStreamWaitEvent(other, event));
+    assert_acl(aclrtSynchronizeStreamWithTimeout(stream, 1),
+               ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
+    assert_acl(aclrtSynchronizeStreamWithTimeout(other, 1),
+               ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
+    assert_acl(aclrtSynchronizeEventWithTimeout(event, 1),
+               ACL_ERROR_RT_EVENT_SYNC_TIMEOUT);
+    assert_acl(aclrtSynchronizeDeviceWithTimeout(1), ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
+    assert_int_equal(gate_passed(gate), 0);
+    gate_end(gate);
+    assert_acl_ok(aclrtSynchronizeStream(other));
+    assert_acl_ok(aclFinalize());
+}
+
 static void a_wrong_seed_is_refused(void **state)
 {
     set_options("default", "ACLMEM_CHAOS=-1");
@@ -407,6 +465,8 @@ int main(void)
         claim_alone(threads_that_wait_for_each_other_get_on),
         claim_alone(callbacks_have_their_place_in_the_order),
         claim_alone(a_function_that_aborts_its_stream_gets_on),
+        claim_alone(a_limit_ends_a_wait_before_its_function_ends),
+        claim_alone(time_limits_hold_while_a_function_runs),
         claim_alone(a_wrong_seed_is_refused),
     };
 

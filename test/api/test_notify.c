@@ -200,7 +200,7 @@ static void a_wait_may_have_an_end(void **state)
     aclrtNotify notify = make_notify();
 
     assert_acl_ok(aclrtWaitAndResetNotify(notify, stream, 1));
-    assert_acl(aclrtSynchronizeStream(stream), ACL_ERROR_RT_WAIT_TIMEOUT);
+    assert_acl(aclrtSynchronizeStream(stream), ACL_ERROR_RT_EVENT_SYNC_TIMEOUT);
     assert_message_has("work queued by aclrtWaitAndResetNotify failed");
     assert_acl_ok(aclrtSynchronizeStream(stream));
     end_stream(stream);

@@ -4,6 +4,7 @@
 #include "support/vmm.h"
 #include "support/work.h"
 
+#include <sched.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
@@ -198,6 +199,31 @@ static void the_library_stops_after_all_tasks(void **state)
     assert_acl_ok(mark_on(stream, &marks, 'y'));
     assert_acl_ok(aclrtDestroyStream(stream));
     assert_int_equal(strlen(marks_now(&marks)), 21);
+}
+
+/* A function that its stream abandoned does not keep the library from stopping. */
+static void the_library_stops_without_an_abandoned_function(void **state)
+{
+    static struct gate gate = GATE_INIT;
+    aclrtStream stream;
+
+    start("default");
+    assert_acl_ok(aclrtSetDevice(0));
+    stream = make_stream();
+    hold(stream, &gate);
+    assert_acl_ok(aclrtStreamAbort(stream));
+    capture_stderr();
+    assert_acl_ok(aclFinalize());
+    assert_non_null(strstr(captured_stderr(), "1 host function has not returned"));
+    start("default"); /* and starts again */
+    assert_acl_ok(aclrtSetDevice(0));
+    stream = make_stream();
+    gate_open(&gate);
+    assert_acl_ok(aclrtLaunchHostFunc(stream, nothing, NULL));
+    assert_acl_ok(aclrtSynchronizeStream(stream));
+    while (gate_passed(&gate) == 0)
+        sched_yield();
+    assert_acl_ok(aclFinalize());
 }
 
 /*
@@ -454,6 +480,7 @@ int main(void)
         claim_both(a_device_set_during_its_reset_stays_set),
         claim_both(a_forced_reset_waits_only_for_a_function_that_runs),
         claim_alone(the_library_stops_after_all_tasks),
+        claim_alone(the_library_stops_without_an_abandoned_function),
         claim(a_reset_gives_up_work_that_waits_for_ever),
         claim(a_reset_gives_up_whatever_else_goes_on),
         claim_both(a_forked_child_is_refused_and_the_streams_go_on),

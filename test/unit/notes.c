@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "acl/error_codes/rt_error_codes.h"
+#include "core/stream/stall.h"
 
 /* ---- the clock ---- */
 
@@ -23,20 +24,29 @@ struct scene t;
 
 void say(char *text, char letter)
 {
-    size_t n = strlen(text);
+    size_t n;
 
+    am_lock(&t.lock);
+    n = strlen(text);
     assert_true(n < sizeof t.ran - 1);
     text[n] = letter;
     text[n + 1] = '\0';
+    am_unlock(&t.lock);
 }
 
-static bool note_poll(struct am_task *task, struct am_sched *sched,
-                      struct am_waitlist **ret_list)
+static enum am_poll note_poll(struct am_task *task)
 {
     struct note *note = (struct note *)task;
+    bool is_open;
 
-    *ret_list = note->list;
-    return *note->gate;
+    if (note->list != NULL)
+        am_waitlist_join(note->list, task);
+    am_lock(&t.lock);
+    is_open = *note->gate;
+    am_unlock(&t.lock);
+    if (is_open)
+        return AM_POLL_READY;
+    return note->list != NULL ? AM_POLL_WAIT : AM_POLL_AGAIN;
 }
 
 static aclError note_run(struct am_task *task)
@@ -47,73 +57,65 @@ static aclError note_run(struct am_task *task)
         pthread_barrier_wait(note->barrier);
         pthread_barrier_wait(note->barrier);
     }
-    am_lock(&t.sched.lock);
     say(t.ran, note->letter);
-    am_unlock(&t.sched.lock);
+    if (note->opened != NULL) {
+        am_lock(&t.lock);
+        *note->opened = true;
+        am_unlock(&t.lock);
+    }
+    if (note->opens != NULL)
+        am_waitlist_wake(note->opens);
     return note->rc == ACL_SUCCESS ? ACL_SUCCESS
                                    : am_fail(note->rc, "note %c", note->letter);
 }
 
-AM_NO_LOCK_ANALYSIS /* the scheduler calls it with the lock */
-    static aclError
-    note_finish(struct am_task *task, struct am_sched *sched)
+static void note_cancel(struct am_task *task, const struct am_cause *cause)
 {
-    struct note *note = (struct note *)task;
-
-    say(t.finished, note->letter);
-    if (note->opened != NULL)
-        *note->opened = true;
-    if (note->opens != NULL)
-        am_sched_wake_locked(sched, note->opens);
-    return note->late_rc == ACL_SUCCESS ? ACL_SUCCESS
-                                        : am_fail(note->late_rc, "late %c", note->letter);
-}
-
-static void note_cancel(struct am_task *task, const struct am_queue *queue)
-{
-    t.cause = am_queue_cause(queue);
+    t.cause = *cause;
     say(t.lost, ((struct note *)task)->letter);
 }
 
-AM_NO_LOCK_ANALYSIS
-static bool note_can_come(struct am_task *task, struct am_sched *sched)
+static bool note_withdraw(struct am_task *task)
+{
+    return task->runner == 0;
+}
+
+static unsigned note_sources(struct am_task *task, struct am_source *list,
+                             bool *ret_is_only)
 {
     struct note *note = (struct note *)task;
 
-    return note->source != NULL && am_queue_can_move_locked(sched, note->source);
+    list[0] = (struct am_source){.queue = note->source};
+    *ret_is_only = true;
+    return note->source != NULL;
 }
 
-void note_drop(struct am_task *task)
+void note_free(struct am_task *task)
 {
-    am_lock(&t.sched.lock);
     say(t.dropped, ((struct note *)task)->letter);
-    am_unlock(&t.sched.lock);
     free(task);
     t.n_live--;
 }
 
 const struct am_task_ops note_ops = {.run = note_run,
-                                     .finish = note_finish,
                                      .cancel = note_cancel,
-                                     .drop = note_drop,
+                                     .withdraw = note_withdraw,
+                                     .free = note_free,
                                      .timeout = ACL_ERROR_RT_WAIT_TIMEOUT};
 static const struct am_task_ops gated_ops = {.poll = note_poll,
                                              .run = note_run,
-                                             .finish = note_finish,
                                              .cancel = note_cancel,
-                                             .can_come = note_can_come,
-                                             .drop = note_drop,
+                                             .withdraw = note_withdraw,
+                                             .free = note_free,
+                                             .sources = note_sources,
                                              .timeout = ACL_ERROR_RT_WAIT_TIMEOUT};
 
 aclError submit(unsigned queue, struct am_task *task)
 {
-    aclError rc;
+    aclError rc = am_queue_submit(&t.queue[queue], task, NULL);
 
-    am_lock(&t.sched.lock);
-    rc = am_sched_submit_locked(&t.sched, &t.queue[queue], task);
-    am_unlock(&t.sched.lock);
     if (rc != ACL_SUCCESS)
-        task->ops->drop(task);
+        task->ops->free(task);
     return rc;
 }
 
@@ -141,12 +143,7 @@ void put_letters(unsigned queue, const char *letters)
 
 bool step(void)
 {
-    bool has_moved;
-
-    am_lock(&t.sched.lock);
-    has_moved = am_sched_step_locked(&t.sched);
-    am_unlock(&t.sched.lock);
-    return has_moved;
+    return am_sched_step(&t.sched);
 }
 
 unsigned step_all(void)
@@ -158,27 +155,19 @@ unsigned step_all(void)
     return n;
 }
 
-void wake(struct am_waitlist *list)
-{
-    am_lock(&t.sched.lock);
-    am_sched_wake_locked(&t.sched, list);
-    am_unlock(&t.sched.lock);
-}
-
 void drop_tasks(unsigned queue)
 {
-    am_lock(&t.sched.lock);
-    am_sched_drop_tasks_locked(&t.sched, &t.queue[queue]);
-    am_unlock(&t.sched.lock);
+    assert_int_equal(am_queue_drop(&t.queue[queue], false, AM_FOREVER), 0);
 }
 
 int wait_queue(unsigned queue, uint64_t timeout)
 {
+    struct am_queue *q = &t.queue[queue];
     int rc;
 
-    am_lock(&t.sched.lock);
-    rc = am_sched_wait_queue_locked(&t.sched, &t.queue[queue], timeout);
-    am_unlock(&t.sched.lock);
+    am_lock(&q->lock);
+    rc = am_stall_wait_locked(q, q->n_queued, timeout, NULL);
+    am_unlock(&q->lock);
     return rc;
 }
 
@@ -192,14 +181,22 @@ pthread_t thread_start(void *(*run)(void *))
 
 /* ---- before and after ---- */
 
-void begin(const struct am_sched_setup *setup)
+void begin_device(const struct am_sched_setup *setup, const struct am_backend_ops *device)
 {
     memset(&t, 0, sizeof t);
     is_time_ours = setup->now == clock_now;
+    am_lock_init(&t.lock, AM_RANK_LEAF, "notes");
     am_sched_init(&t.sched);
     am_sched_start(&t.sched, setup);
-    for (unsigned i = 0; i < 4; i++)
-        am_queue_init(&t.queue[i], 0);
+    for (unsigned i = 0; i < 4; i++) {
+        am_queue_init(&t.queue[i], &t.sched, 0, device, 0);
+        t.queue[i].id = (int32_t)i;
+    }
+}
+
+void begin(const struct am_sched_setup *setup)
+{
+    begin_device(setup, NULL);
 }
 
 int setup_steps(void **state)

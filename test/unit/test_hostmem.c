@@ -7,7 +7,7 @@
 #include "unit.h"
 
 #include "core/hostmem/hostmem.h"
-#include "core/stream/sched.h"
+#include "core/stream/stall.h"
 
 #define SECOND UINT64_C(1000000000)
 
@@ -44,7 +44,7 @@ static aclError long_run(struct am_task *task)
     return ACL_SUCCESS;
 }
 
-static void long_drop(struct am_task *task)
+static void long_free(struct am_task *task)
 {
     am_registered_put(((struct long_task *)task)->uses);
 }
@@ -52,7 +52,7 @@ static void long_drop(struct am_task *task)
 /* A copy of twenty seconds is no reason to give up. */
 static void unregistering_waits_for_a_task_that_runs(void **state)
 {
-    static const struct am_task_ops ops = {.run = long_run, .drop = long_drop};
+    static const struct am_task_ops ops = {.run = long_run, .free = long_free};
     struct long_task lt = {.task = {.ops = &ops, .function = "aclrtMemcpyAsync"}};
     struct am_sched *sched = &am_sched;
     uint64_t (*clock)(void) = sched->setup.now;
@@ -65,13 +65,11 @@ static void unregistering_waits_for_a_task_that_runs(void **state)
     sem_init(&lt.began, 0, 0);
     sem_init(&may_end, 0, 0);
     enough = 20;
-    am_queue_init(&queue, 0);
+    am_queue_init(&queue, sched, 0, NULL, 0);
     assert_acl_ok(aclrtHostRegisterV2(p, 4096, ACL_HOST_REG_MAPPED));
     lt.uses = am_registered_get(p, 4096);
     assert_non_null(lt.uses);
-    am_lock(&sched->lock);
-    assert_acl_ok(am_sched_submit_locked(sched, &queue, &lt.task));
-    am_unlock(&sched->lock);
+    assert_acl_ok(am_queue_submit(&queue, &lt.task, NULL));
     while (sem_wait(&lt.began) != 0)
         ;
     am_lock(&sched->lock);
@@ -83,8 +81,10 @@ static void unregistering_waits_for_a_task_that_runs(void **state)
     am_lock(&sched->lock);
     sched->setup.now = clock;
     is_time_ours = false;
-    am_sched_wait_queue_locked(sched, &queue, AM_FOREVER);
     am_unlock(&sched->lock);
+    am_lock(&queue.lock);
+    am_stall_wait_locked(&queue, 1, AM_FOREVER, NULL);
+    am_unlock(&queue.lock);
     am_queue_destroy(&queue);
     munmap(p, 4096);
 }

@@ -8,7 +8,6 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
-#include "core/stream/sched_bypass.h"
 
 /* ---- order ---- */
 
@@ -35,8 +34,8 @@ static void queues_take_turns(void **state)
 
 static void a_higher_priority_goes_first(void **state)
 {
-    t.queue[1].priority = 7;
-    t.queue[2].priority = 3;
+    t.queue[1].runnable.priority = 7;
+    t.queue[2].runnable.priority = 3;
     put_letters(1, "xy");
     put_letters(2, "mn");
     put_letters(0, "ab");
@@ -44,14 +43,13 @@ static void a_higher_priority_goes_first(void **state)
     assert_string_equal(t.ran, "abmnxy");
 }
 
-static void a_task_is_finished_when_it_has_run_and_not_when_it_failed(void **state)
+static void a_task_that_fails_does_not_stop_the_queue(void **state)
 {
     put_letters(0, "a");
     put(0, (struct note){.letter = 'b', .rc = ACL_ERROR_RT_PARAM_INVALID});
     put_letters(0, "c");
     step_all();
     assert_string_equal(t.ran, "abc");
-    assert_string_equal(t.finished, "ac");
     assert_string_equal(t.dropped, "abc");
 }
 
@@ -72,7 +70,7 @@ static void a_parked_queue_waits_until_it_is_woken(void **state)
 
     is_open = true;
     assert_false(step()); /* nobody said so */
-    wake(&list);
+    am_waitlist_wake(&list);
     step_all();
     assert_string_equal(t.ran, "xyab");
 }
@@ -88,12 +86,12 @@ static void waking_is_for_all_who_wait(void **state)
     put(2, (struct note){.letter = 'c', .gate = &is_open, .list = &list});
     step_all();
     is_open = true;
-    wake(&list);
+    am_waitlist_wake(&list);
     step_all();
     assert_string_equal(t.ran, "ac");
     assert_int_equal(t.queue[1].state, AM_QUEUE_PARKED);
     is_shut = true;
-    wake(&list);
+    am_waitlist_wake(&list);
     step_all();
     assert_string_equal(t.ran, "acb");
 }
@@ -130,7 +128,7 @@ static void a_deadline_fails_the_task_and_the_queue_goes_on(void **state)
     assert_int_equal(t.queue[0].error, ACL_ERROR_RT_WAIT_TIMEOUT);
     assert_contains(t.queue[0].why, "work queued by aclrtNote failed");
     assert_contains(t.queue[0].why, "did not come in time");
-    assert_true(TAILQ_EMPTY(&list.queues));
+    assert_true(LIST_EMPTY(&list.queues));
 }
 
 static void a_deadline_counts_from_when_the_task_is_first(void **state)
@@ -146,7 +144,7 @@ static void a_deadline_counts_from_when_the_task_is_first(void **state)
     step_all();
     clock_ns += 60 * SECOND;
     is_first_open = true;
-    wake(&list);
+    am_waitlist_wake(&list);
     step_all();
     clock_ns += 4 * SECOND;
     step_all();
@@ -167,7 +165,7 @@ static void what_comes_in_time_is_no_failure(void **state)
                .letter = 'a', .gate = &is_open, .list = &list, .task.deadline = SECOND});
     step_all();
     is_open = true;
-    wake(&list);
+    am_waitlist_wake(&list);
     step_all();
     clock_ns += 10 * SECOND;
     step_all();
@@ -214,17 +212,16 @@ struct watched {
     bool must_drop;    /* another thread drops it during the check */
 };
 
-static bool watched_check(struct am_task *task)
+static enum am_poll watched_poll(struct am_task *task)
 {
     struct watched *watched = (struct watched *)task;
 
-    am_lock(&t.sched.lock); /* which is free, and the queue in no other hands */
-    assert_true(t.queue[0].state == AM_QUEUE_RUNNING ||
-                t.queue[0].state == AM_QUEUE_CHECKED);
+    am_lock(&t.queue[0].lock); /* which is free, and this thread owns the queue */
+    assert_int_equal(t.queue[0].state, AM_QUEUE_RUNNING);
+    am_unlock(&t.queue[0].lock);
     if (watched->must_drop)
-        assert_int_equal(am_sched_drain_locked(&t.sched, &t.queue[0], 0), ETIMEDOUT);
-    am_unlock(&t.sched.lock);
-    return ++watched->n_checks == watched->n_wanted;
+        assert_int_equal(am_queue_drop(&t.queue[0], true, 0), ETIMEDOUT);
+    return ++watched->n_checks == watched->n_wanted ? AM_POLL_READY : AM_POLL_AGAIN;
 }
 
 static struct watched *watched_put(unsigned n_wanted, bool must_drop)
@@ -234,7 +231,7 @@ static struct watched *watched_put(unsigned n_wanted, bool must_drop)
 
     assert_non_null(watched);
     ops = note_ops;
-    ops.check = watched_check;
+    ops.poll = watched_poll;
     watched->note.letter = 'w';
     watched->note.task.deadline = AM_FOREVER;
     watched->note.task.ops = &ops;
@@ -367,7 +364,7 @@ static void dropping_from_a_parked_queue_takes_it_out_of_the_list(void **state)
     put_letters(0, "b");
     step_all();
     drop_tasks(0);
-    assert_true(TAILQ_EMPTY(&list.queues));
+    assert_true(LIST_EMPTY(&list.queues));
     assert_true(RB_EMPTY(&t.sched.timed));
     assert_string_equal(t.dropped, "ab");
     assert_string_equal(t.ran, "");
@@ -404,9 +401,9 @@ static void wait_until_marked(void)
 
     do {
         sched_yield();
-        am_lock(&t.sched.lock);
+        am_lock(&t.queue[0].lock);
         is_marked = t.queue[0].drop_until == t.queue[0].n_queued;
-        am_unlock(&t.sched.lock);
+        am_unlock(&t.queue[0].lock);
     } while (!is_marked);
 }
 
@@ -486,117 +483,87 @@ static void a_closed_queue_takes_nothing(void **state)
     assert_contains(am_error_take_messages(), "destroyed");
     assert_string_equal(t.dropped, "a");
     assert_int_equal(t.queue[0].n_queued, 0);
-    assert_false(am_sched_try_begin(&t.sched, &t.queue[0], true));
 }
 
-/* ---- work that the caller does ---- */
+/* ---- inline tasks ---- */
 
-static void an_idle_queue_lets_its_caller_work(void **state)
+static aclError put_short(unsigned queue, struct note like)
 {
-    assert_true(am_sched_try_begin(&t.sched, &t.queue[0], true));
-    assert_false(am_sched_try_begin(&t.sched, &t.queue[0], true));
-    put_letters(0, "a");
-    assert_false(step()); /* not before the caller is done */
-    assert_int_equal(t.queue[0].n_done, 0);
-    am_sched_end(&t.sched, &t.queue[0]);
+    like.task.is_short = true;
+    return put(queue, like);
+}
+
+static void a_short_task_of_an_empty_queue_runs_inline(void **state)
+{
+    put_short(0, (struct note){.letter = 'a'});
+    assert_string_equal(t.ran, "a");
+    assert_string_equal(t.dropped, "a");
     assert_int_equal(t.queue[0].n_done, 1);
-    assert_false(am_sched_try_begin(&t.sched, &t.queue[0], true));
+    assert_int_equal(am_tally_sum(&t.sched.n_completed), 1);
+    assert_false(step());
+}
+
+static void a_short_task_waits_for_the_tasks_before_it(void **state)
+{
+    put_letters(0, "a");
+    put_short(0, (struct note){.letter = 'b'});
+    assert_string_equal(t.ran, "");
+    step_all();
+    assert_string_equal(t.ran, "ab");
+}
+
+static void an_inline_task_that_is_not_ready_parks_the_queue(void **state)
+{
+    struct am_waitlist list;
+    bool is_open = false;
+
+    am_waitlist_init(&list);
+    put_short(0, (struct note){.letter = 'a', .gate = &is_open, .list = &list});
+    assert_int_equal(t.queue[0].state, AM_QUEUE_PARKED);
+    is_open = true;
+    am_waitlist_wake(&list);
     step_all();
     assert_string_equal(t.ran, "a");
-    assert_int_equal(t.queue[0].n_done, 2);
-    assert_int_equal(t.sched.n_running, 0);
 }
 
-static void a_stopped_queue_does_not(void **state)
+static void a_stopped_queue_drops_a_short_task(void **state)
 {
     t.queue[0].is_stopped = true;
-    assert_false(am_sched_try_begin(&t.sched, &t.queue[0], true));
+    put_short(0, (struct note){.letter = 'a'});
+    step_all();
+    assert_string_equal(t.ran, "");
+    assert_string_equal(t.lost, "a");
 }
 
-/* ---- without the scheduler's lock ---- */
-
-static void bypass_open(unsigned queue)
+static void the_failure_of_an_inline_task_is_kept(void **state)
 {
-    am_lock(&t.sched.lock);
-    am_bypass_open_locked(&t.sched, &t.queue[queue]);
-    am_unlock(&t.sched.lock);
+    put_short(0, (struct note){.letter = 'a', .rc = ACL_ERROR_RT_PARAM_INVALID});
+    assert_int_equal(t.queue[0].error, ACL_ERROR_RT_PARAM_INVALID);
+    assert_null(am_error_take_messages());
 }
 
-static void bypass_close(unsigned queue)
+static void *inline_main(void *barrier)
 {
-    am_lock(&t.sched.lock);
-    am_bypass_close_locked(&t.sched, &t.queue[queue]);
-    am_unlock(&t.sched.lock);
+    put_short(0, (struct note){.letter = 'a', .barrier = barrier});
+    return NULL;
 }
 
-static void short_tasks_of_an_idle_queue_are_counted_when_the_bypass_closes(void **state)
+static void tasks_behind_an_inline_task_wait_for_it(void **state)
 {
-    bypass_open(0);
-    assert_true(am_bypass_is_quiet(&t.queue[0]));
-    assert_true(am_sched_try_begin(&t.sched, &t.queue[0], true));
-    assert_false(am_bypass_is_quiet(&t.queue[0]));
-    assert_false(am_bypass_pass(&t.sched, &t.queue[0]));
-    am_sched_end(&t.sched, &t.queue[0]);
-    assert_true(am_bypass_pass(&t.sched, &t.queue[0]));
-    assert_int_equal(t.queue[0].n_done, 0);
-    bypass_close(0);
-    assert_int_equal(t.queue[0].n_queued, 2);
-    assert_int_equal(t.queue[0].n_done, 2);
-    am_lock(&t.sched.lock);
-    assert_int_equal(am_tally_sum(&t.sched.moves), 2);
-    am_unlock(&t.sched.lock);
-    assert_false(am_bypass_pass(&t.sched, &t.queue[0]));
-}
+    pthread_barrier_t barrier;
+    pthread_t caller;
 
-static void a_task_inside_the_bypass_is_waited_for_by_the_next_one(void **state)
-{
-    bypass_open(0);
-    assert_true(am_sched_try_begin(&t.sched, &t.queue[0], true));
-    put_letters(0, "a");
-    assert_int_equal(t.queue[0].state, AM_QUEUE_RUNNING);
-    assert_int_equal(t.sched.n_running, 1);
+    pthread_barrier_init(&barrier, NULL, 2);
+    assert_int_equal(pthread_create(&caller, NULL, inline_main, &barrier), 0);
+    pthread_barrier_wait(&barrier);
+    put_letters(0, "b");
     assert_false(step());
-    am_sched_end(&t.sched, &t.queue[0]);
-    assert_int_equal(t.sched.n_running, 0);
+    assert_int_equal(am_tally_sum(&t.sched.n_running), 1);
+    pthread_barrier_wait(&barrier);
+    pthread_join(caller, NULL);
     step_all();
-    assert_string_equal(t.ran, "a");
-    assert_int_equal(t.queue[0].n_done, 2);
-    assert_true(am_bypass_is_quiet(&t.queue[0])); /* idle again */
-}
-
-/* Two threads may have waited for a queue; both open it, and a task may come between. */
-static void a_task_inside_the_bypass_stays_there_when_it_is_opened_again(void **state)
-{
-    bypass_open(0);
-    assert_true(am_sched_try_begin(&t.sched, &t.queue[0], true));
-    bypass_open(0);
-    assert_false(am_bypass_is_quiet(&t.queue[0]));
-    assert_false(am_bypass_pass(&t.sched, &t.queue[0]));
-    am_sched_end(&t.sched, &t.queue[0]);
-    assert_true(am_bypass_is_quiet(&t.queue[0]));
-}
-
-/* The caller who synchronises must come by. */
-static void a_queue_with_something_to_report_keeps_its_bypass_closed(void **state)
-{
-    put(0, (struct note){.letter = 'a', .rc = ACL_ERROR_RT_PARAM_INVALID});
-    step_all();
-    assert_int_equal(t.queue[0].state, AM_QUEUE_IDLE);
-    assert_false(am_bypass_is_quiet(&t.queue[0]));
-    am_lock(&t.sched.lock);
-    assert_int_equal(am_queue_report_locked(&t.queue[0], 0), ACL_ERROR_RT_PARAM_INVALID);
-    am_bypass_open_locked(&t.sched, &t.queue[0]);
-    am_unlock(&t.sched.lock);
-    assert_true(am_bypass_is_quiet(&t.queue[0]));
-}
-
-static void a_long_task_goes_by_the_scheduler(void **state)
-{
-    bypass_open(0);
-    assert_true(am_sched_try_begin(&t.sched, &t.queue[0], false));
-    assert_int_equal(t.sched.n_running, 1);
-    am_sched_end(&t.sched, &t.queue[0]);
-    assert_int_equal(t.sched.n_running, 0);
+    assert_string_equal(t.ran, "ab");
+    pthread_barrier_destroy(&barrier);
 }
 
 int main(void)
@@ -605,7 +572,7 @@ int main(void)
         stepped(tasks_of_a_queue_run_in_order),
         stepped(queues_take_turns),
         stepped(a_higher_priority_goes_first),
-        stepped(a_task_is_finished_when_it_has_run_and_not_when_it_failed),
+        stepped(a_task_that_fails_does_not_stop_the_queue),
         stepped(a_parked_queue_waits_until_it_is_woken),
         stepped(waking_is_for_all_who_wait),
         stepped(a_task_that_finishes_wakes_another_queue),
@@ -627,13 +594,12 @@ int main(void)
         stepped(a_task_queued_while_others_are_dropped_runs),
         stepped(two_who_drop_at_once_leave_the_queue_usable),
         stepped(a_closed_queue_takes_nothing),
-        stepped(an_idle_queue_lets_its_caller_work),
-        stepped(a_stopped_queue_does_not),
-        stepped(short_tasks_of_an_idle_queue_are_counted_when_the_bypass_closes),
-        stepped(a_task_inside_the_bypass_is_waited_for_by_the_next_one),
-        stepped(a_task_inside_the_bypass_stays_there_when_it_is_opened_again),
-        stepped(a_queue_with_something_to_report_keeps_its_bypass_closed),
-        stepped(a_long_task_goes_by_the_scheduler),
+        stepped(a_short_task_of_an_empty_queue_runs_inline),
+        stepped(a_short_task_waits_for_the_tasks_before_it),
+        stepped(an_inline_task_that_is_not_ready_parks_the_queue),
+        stepped(a_stopped_queue_drops_a_short_task),
+        stepped(the_failure_of_an_inline_task_is_kept),
+        stepped(tasks_behind_an_inline_task_wait_for_it),
     };
 
     return cmocka_run_group_tests(claims, NULL, NULL);

@@ -26,7 +26,6 @@
 #include "base/error.h"
 #include "core/stream/event.h"
 #include "core/stream/sched.h"
-#include "core/stream/sched_bypass.h"
 #include "core/stream/stream.h"
 
 #define SECOND UINT64_C(1000000000)
@@ -95,16 +94,17 @@ struct note {
     bool must_fail;
 };
 
-static unsigned noted[OPS]; /* sched.lock */
-static unsigned n_noted;    /* sched.lock */
+static struct am_lock noted_lock = AM_LOCK_INIT(AM_RANK_LEAF, "noted");
+static unsigned noted[OPS]; /* noted_lock */
+static unsigned n_noted;    /* noted_lock */
 
 static aclError note_run(struct am_task *task)
 {
     struct note *note = (struct note *)task;
 
-    am_lock(&am_sched.lock);
+    am_lock(&noted_lock);
     noted[n_noted++] = note->number;
-    am_unlock(&am_sched.lock);
+    am_unlock(&noted_lock);
     return note->must_fail ? am_fail(ACL_ERROR_RT_PARAM_INVALID, "note %u", note->number)
                            : ACL_SUCCESS;
 }
@@ -116,7 +116,7 @@ static void note_drop(struct am_task *task)
 
 static void submit_note(unsigned stream, unsigned number, bool must_fail)
 {
-    static const struct am_task_ops ops = {.run = note_run, .drop = note_drop};
+    static const struct am_task_ops ops = {.run = note_run, .free = note_drop};
     struct note *note = malloc(sizeof *note);
     struct am_stream *found = NULL;
 
@@ -140,17 +140,14 @@ static struct am_queue *queue_of(unsigned stream)
     return &found->queue;
 }
 
-/* With what was done inside the bypass. */
 static uint64_t n_done_of(unsigned stream)
 {
     struct am_queue *queue = queue_of(stream);
     uint64_t n_done;
 
-    am_lock(&am_sched.lock);
-    am_bypass_close_locked(&am_sched, queue);
+    am_lock(&queue->lock);
     n_done = queue->n_done;
-    am_bypass_open_locked(&am_sched, queue);
-    am_unlock(&am_sched.lock);
+    am_unlock(&queue->lock);
     return n_done;
 }
 
@@ -330,8 +327,7 @@ static void model_move(unsigned s, bool is_dropped)
         model_do(s, op);
     } else {
         check(clock_ns >= m.stream[s].deadline);
-        model_fail(s, op->kind == WAIT ? ACL_ERROR_RT_EVENT_SYNC_TIMEOUT
-                                       : ACL_ERROR_RT_WAIT_TIMEOUT);
+        model_fail(s, ACL_ERROR_RT_EVENT_SYNC_TIMEOUT);
     }
     if (op->kind == WAIT)
         m.event[op->object].n_waits--;
@@ -367,11 +363,8 @@ static void follow(void)
 
 static bool step(void)
 {
-    bool has_moved;
+    bool has_moved = am_sched_step(&am_sched);
 
-    am_lock(&am_sched.lock);
-    has_moved = am_sched_step_locked(&am_sched);
-    am_unlock(&am_sched.lock);
     follow();
     return has_moved;
 }
@@ -649,13 +642,13 @@ static void host_waits(unsigned e)
     check(aclrtSynchronizeEvent(events[e]) == ACL_SUCCESS);
     if (w.record[e].note == 0)
         return;
-    am_lock(&am_sched.lock);
+    am_lock(&noted_lock);
     for (unsigned i = 0; i < n_noted; i++) {
         if (noted[i] == w.record[e].note - 1)
             w.record[e].note =
                 0; /* it is done: nothing to check for those who come later */
     }
-    am_unlock(&am_sched.lock);
+    am_unlock(&noted_lock);
     check(w.record[e].note == 0);
 }
 

@@ -8,6 +8,8 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
+#include "core/stream/stall.h"
+#include "support/process.h"
 
 /* ---- waiting from outside ---- */
 
@@ -59,77 +61,44 @@ static void who_waits_watches_the_deadlines(void **state)
 static void a_nudge_is_one_step(void **state)
 {
     put_letters(0, "ab");
-    am_lock(&t.sched.lock);
-    am_sched_nudge_locked(&t.sched);
-    am_unlock(&t.sched.lock);
+    am_sched_nudge(&t.sched);
     assert_string_equal(t.ran, "a");
     step_all();
 }
 
 /* ---- waiting for what nothing queued brings about ---- */
 
-static struct {
-    unsigned n;
-    struct am_queue *queue;
-    uint64_t at;
-    bool *opens; /* the test's gate, which the program opens at last */
-} warned;
-
-static void warn(struct am_queue *queue)
+/* The number of warnings during the wait. */
+static unsigned warnings_of_wait(unsigned queue, uint64_t timeout)
 {
-    warned.n++;
-    warned.queue = queue;
-    warned.at = clock_ns;
-    if (warned.opens != NULL)
-        *warned.opens = true;
+    const char *text;
+    unsigned n = 0;
+    int rc;
+
+    capture_stderr();
+    rc = wait_queue(queue, timeout);
+    for (text = captured_stderr(); (text = strstr(text, "has waited")) != NULL; text++)
+        n++;
+    assert_int_equal(rc, ETIMEDOUT);
+    return n;
 }
 
-/* From now on warnings count; the clock goes on by so much at each look. */
-static uint64_t expect_no_warning(uint64_t tick)
-{
-    memset(&warned, 0, sizeof warned);
-    t.sched.setup.warn = warn;
-    clock_tick = tick;
-    return clock_ns;
-}
-
-static void a_wait_for_what_nobody_queued_warns_once_after_five_seconds(void **state)
+static void a_wait_that_stalls_warns_once_after_five_seconds(void **state)
 {
     struct am_waitlist list;
     bool is_open = false;
-    uint64_t start = expect_no_warning(SECOND / 1000);
 
     am_waitlist_init(&list);
     put(0, (struct note){.letter = 'a', .gate = &is_open, .list = &list});
-    assert_int_equal(wait_queue(0, 4 * SECOND), ETIMEDOUT);
-    assert_int_equal(warned.n, 0);
-    start = clock_ns;
-    assert_int_equal(wait_queue(0, 20 * SECOND), ETIMEDOUT);
-    assert_int_equal(warned.n, 1);
-    assert_ptr_equal(warned.queue, &t.queue[0]);
-    assert_in_range(warned.at - start, 5 * SECOND, 6 * SECOND);
-    assert_in_range(clock_ns - start, 20 * SECOND, 21 * SECOND);
-    assert_int_equal(wait_queue(0, 20 * SECOND), ETIMEDOUT);
-    assert_int_equal(warned.n, 1);
+    clock_tick = SECOND / 1000;
+    assert_int_equal(warnings_of_wait(0, 4 * SECOND), 0);
+    assert_int_equal(warnings_of_wait(0, 20 * SECOND), 1);
+    assert_int_equal(warnings_of_wait(0, 20 * SECOND), 0);
     clock_tick = 0;
     drop_tasks(0);
 }
 
-/* A wait without end goes on after the warning, and ends when the program helps. */
-static void a_wait_goes_on_after_its_warning(void **state)
-{
-    bool is_open = false;
-
-    expect_no_warning(SECOND / 1000);
-    warned.opens = &is_open;
-    put(0, (struct note){.letter = 'a', .gate = &is_open}); /* memory decides */
-    assert_int_equal(wait_queue(0, AM_FOREVER), 0);
-    assert_int_equal(warned.n, 1);
-    assert_string_equal(t.ran, "a");
-    clock_tick = 0;
-}
-
-/* What queue 0 waits for comes from queue 1, which a deadline moves. */
+/* Queue 0 waits for queue 1, which a deadline moves. */
 static void a_wait_for_what_is_queued_does_not_warn(void **state)
 {
     struct am_waitlist first, second;
@@ -138,34 +107,32 @@ static void a_wait_for_what_is_queued_does_not_warn(void **state)
 
     am_waitlist_init(&first);
     am_waitlist_init(&second);
-    expect_no_warning(SECOND / 1000);
     put(0, (struct note){
                .letter = 'a', .gate = &is_open, .list = &first, .source = &t.queue[1]});
     put(1, (struct note){.letter = 'b',
                          .gate = &is_other_open,
                          .list = &second,
                          .task.deadline = 60 * SECOND});
-    assert_int_equal(wait_queue(0, 30 * SECOND), ETIMEDOUT);
-    assert_int_equal(warned.n, 0);
+    clock_tick = SECOND / 1000;
+    assert_int_equal(warnings_of_wait(0, 30 * SECOND), 0);
     clock_tick = 0;
     drop_tasks(1);
     drop_tasks(0);
 }
 
-static void queues_in_a_circle_warn(void **state)
+static void queues_in_a_cycle_warn(void **state)
 {
     struct am_waitlist list;
     bool is_open = false;
 
     am_waitlist_init(&list);
-    expect_no_warning(SECOND / 1000);
     for (unsigned i = 0; i < 2; i++)
         put(i, (struct note){.letter = 'a',
                              .gate = &is_open,
                              .list = &list,
                              .source = &t.queue[1 - i]});
-    assert_int_equal(wait_queue(0, 10 * SECOND), ETIMEDOUT);
-    assert_int_equal(warned.n, 1);
+    clock_tick = SECOND / 1000;
+    assert_int_equal(warnings_of_wait(0, 10 * SECOND), 1);
     clock_tick = 0;
     drop_tasks(0);
     drop_tasks(1);
@@ -173,29 +140,29 @@ static void queues_in_a_circle_warn(void **state)
 
 /* ---- giving up ---- */
 
-static int wait_quiet(unsigned queue, struct am_quiet *quiet)
+/* Waits as the end of a stream does. */
+static int wait_or_give_up(unsigned queue, struct am_stall *stall)
 {
+    struct am_queue *q = &t.queue[queue];
     int rc;
 
-    am_lock(&t.sched.lock);
-    rc = am_sched_wait_quiet_locked(&t.sched, &t.queue[queue], quiet);
-    am_unlock(&t.sched.lock);
+    am_lock(&q->lock);
+    rc = am_stall_wait_locked(q, q->n_queued, AM_FOREVER, stall);
+    am_unlock(&q->lock);
     return rc;
 }
 
-static struct am_quiet quiet_now(void)
+static struct am_stall stall_now(void)
 {
-    struct am_quiet quiet;
+    struct am_stall stall;
 
-    am_lock(&t.sched.lock);
-    am_quiet_begin_locked(&t.sched, &quiet);
-    am_unlock(&t.sched.lock);
-    return quiet;
+    am_stall_start(&stall, &t.sched);
+    return stall;
 }
 
 static void what_will_not_come_is_given_up_after_some_seconds(void **state)
 {
-    struct am_quiet quiet = quiet_now();
+    struct am_stall stall = stall_now();
     struct am_waitlist list;
     bool is_open = false;
     uint64_t start = clock_ns;
@@ -204,25 +171,25 @@ static void what_will_not_come_is_given_up_after_some_seconds(void **state)
     put(0, (struct note){.letter = 'a', .gate = &is_open, .list = &list});
     put(1, (struct note){.letter = 'b', .gate = &is_open, .list = &list});
     clock_tick = SECOND / 1000;
-    assert_int_equal(wait_quiet(0, &quiet), ETIMEDOUT);
+    assert_int_equal(wait_or_give_up(0, &stall), ETIMEDOUT);
     assert_in_range(clock_ns - start, 5 * SECOND, 6 * SECOND);
     drop_tasks(0);
 
     /* For the second one the same seconds count. */
     start = clock_ns;
-    assert_int_equal(wait_quiet(1, &quiet), ETIMEDOUT);
-    assert_in_range(clock_ns - start, 0, SECOND / 10);
+    assert_int_equal(wait_or_give_up(1, &stall), ETIMEDOUT);
+    assert_in_range(clock_ns - start, 0, SECOND);
     clock_tick = 0;
     drop_tasks(1);
 }
 
 static void an_empty_queue_is_quiet_at_once(void **state)
 {
-    struct am_quiet quiet = quiet_now();
+    struct am_stall stall = stall_now();
 
-    assert_int_equal(wait_quiet(0, &quiet), 0);
+    assert_int_equal(wait_or_give_up(0, &stall), 0);
     put_letters(0, "ab");
-    assert_int_equal(wait_quiet(0, &quiet), 0);
+    assert_int_equal(wait_or_give_up(0, &stall), 0);
     assert_string_equal(t.ran, "ab");
 }
 
@@ -241,14 +208,14 @@ static uint64_t clock_that_opens(void)
 
 static void wait_for_what_comes_late(void)
 {
-    struct am_quiet quiet = quiet_now();
+    struct am_stall stall = stall_now();
 
     t.sched.setup.now = clock_that_opens;
     is_open_by_clock = false;
     opens_at = clock_ns + 20 * SECOND;
     put(0, (struct note){.letter = 'a', .gate = &is_open_by_clock});
     clock_tick = SECOND / 1000;
-    assert_int_equal(wait_quiet(0, &quiet), 0);
+    assert_int_equal(wait_or_give_up(0, &stall), 0);
     clock_tick = 0;
     assert_string_equal(t.ran, "a");
 }
@@ -267,7 +234,7 @@ static uint64_t clock_that_stood_still(void)
 
 static void standing_still_is_not_waiting(void **state)
 {
-    struct am_quiet quiet = quiet_now();
+    struct am_stall stall = stall_now();
 
     t.sched.setup.now = clock_that_stood_still;
     is_open_by_clock = false;
@@ -275,7 +242,7 @@ static void standing_still_is_not_waiting(void **state)
     opens_at = clock_ns + 64 * SECOND;
     put(0, (struct note){.letter = 'a', .gate = &is_open_by_clock});
     clock_tick = SECOND / 1000;
-    assert_int_equal(wait_quiet(0, &quiet), 0);
+    assert_int_equal(wait_or_give_up(0, &stall), 0);
     clock_tick = 0;
     assert_string_equal(t.ran, "a");
     assert_true(stands_still_at == AM_FOREVER);
@@ -283,16 +250,16 @@ static void standing_still_is_not_waiting(void **state)
 
 static void nothing_is_given_up_while_a_function_of_the_program_runs(void **state)
 {
-    t.sched.n_outside = 1;
+    t.sched.n_functions = 1;
     wait_for_what_comes_late();
-    t.sched.n_outside = 0;
+    t.sched.n_functions = 0;
 }
 
-static void nothing_is_given_up_while_a_caller_works(void **state)
+static void nothing_is_given_up_while_a_task_runs(void **state)
 {
-    assert_true(am_sched_try_begin(&t.sched, &t.queue[1], true));
+    am_tally_add(&t.sched.n_running, 1);
     wait_for_what_comes_late();
-    am_sched_end(&t.sched, &t.queue[1]);
+    am_tally_add(&t.sched.n_running, -1);
 }
 
 static void nothing_is_given_up_while_a_deadline_is_to_come(void **state)
@@ -315,14 +282,14 @@ static void nothing_is_given_up_while_a_deadline_is_to_come(void **state)
  */
 static void what_cannot_help_does_not_count(void **state)
 {
-    struct am_quiet quiet = quiet_now();
+    struct am_stall stall = stall_now();
     struct am_waitlist list, other;
     bool is_open = false;
     uint64_t start = clock_ns;
 
     am_waitlist_init(&list);
     am_waitlist_init(&other);
-    t.sched.n_outside = 1;
+    t.sched.n_functions = 1;
     put(0, (struct note){.letter = 'a', .gate = &is_open, .list = &list});
     put(1, (struct note){.letter = 'x',
                          .gate = &is_open,
@@ -331,10 +298,10 @@ static void what_cannot_help_does_not_count(void **state)
     for (int i = 0; i < 20; i++)
         put_letters(2, "bcdef");
     clock_tick = SECOND / 1000;
-    assert_int_equal(wait_quiet(0, &quiet), ETIMEDOUT);
+    assert_int_equal(wait_or_give_up(0, &stall), ETIMEDOUT);
     clock_tick = 0;
     assert_in_range(clock_ns - start, 5 * SECOND, 6 * SECOND);
-    t.sched.n_outside = 0;
+    t.sched.n_functions = 0;
     drop_tasks(0);
     drop_tasks(1);
     drop_tasks(2);
@@ -346,7 +313,7 @@ static void what_cannot_help_does_not_count(void **state)
  */
 static void what_is_on_its_way_is_waited_for(void **state)
 {
-    struct am_quiet quiet = quiet_now();
+    struct am_stall stall = stall_now();
     struct am_waitlist list[3];
     bool is_open[2] = {false, false}, never = false;
 
@@ -367,14 +334,14 @@ static void what_is_on_its_way_is_waited_for(void **state)
                          .task.deadline = 100 * SECOND});
     put(2, (struct note){.letter = 'd', .opened = &is_open[1], .opens = &list[1]});
     clock_tick = SECOND / 1000;
-    assert_int_equal(wait_quiet(0, &quiet), 0);
+    assert_int_equal(wait_or_give_up(0, &stall), 0);
     clock_tick = 0;
     assert_string_equal(t.ran, "dba");
 }
 
 static void a_function_of_the_queue_itself_is_waited_for(void **state)
 {
-    struct am_quiet quiet = quiet_now();
+    struct am_stall stall = stall_now();
     struct am_waitlist list;
     uint64_t start = clock_ns;
     bool is_open = false;
@@ -382,7 +349,7 @@ static void a_function_of_the_queue_itself_is_waited_for(void **state)
     am_waitlist_init(&list);
     put(0, (struct note){.letter = 'a', .gate = &is_open, .list = &list});
     step_all();
-    TAILQ_FIRST(&t.queue[0].tasks)->is_outside = true;
+    TAILQ_FIRST(&t.queue[0].tasks)->runner = 1;
     put(1, (struct note){.letter = 'b', /* and then it returns */
                          .opens = &list,
                          .opened = &is_open,
@@ -391,7 +358,7 @@ static void a_function_of_the_queue_itself_is_waited_for(void **state)
     is_open_by_clock = false;
     opens_at = clock_ns + 20 * SECOND;
     clock_tick = SECOND / 1000;
-    assert_int_equal(wait_quiet(0, &quiet), 0);
+    assert_int_equal(wait_or_give_up(0, &stall), 0);
     clock_tick = 0;
     assert_true(clock_ns - start >= 20 * SECOND);
 }
@@ -399,7 +366,7 @@ static void a_function_of_the_queue_itself_is_waited_for(void **state)
 /* Who waits here cannot return from the function that the other queue waits for. */
 static void a_function_that_waits_itself_is_given_up(void **state)
 {
-    struct am_quiet quiet = quiet_now();
+    struct am_stall stall = stall_now();
     struct am_waitlist list[2];
     bool is_open = false;
 
@@ -409,10 +376,9 @@ static void a_function_that_waits_itself_is_given_up(void **state)
                .letter = 'a', .gate = &is_open, .list = &list[0], .source = &t.queue[1]});
     put(1, (struct note){.letter = 'b', .gate = &is_open, .list = &list[1]});
     step_all();
-    TAILQ_FIRST(&t.queue[1].tasks)->is_outside = true;
-    TAILQ_FIRST(&t.queue[1].tasks)->runner = pthread_self();
+    TAILQ_FIRST(&t.queue[1].tasks)->runner = (uint64_t)pthread_self();
     clock_tick = SECOND / 1000;
-    assert_int_equal(wait_quiet(0, &quiet), ETIMEDOUT);
+    assert_int_equal(wait_or_give_up(0, &stall), ETIMEDOUT);
     clock_tick = 0;
     drop_tasks(0);
     drop_tasks(1);
@@ -421,7 +387,7 @@ static void a_function_that_waits_itself_is_given_up(void **state)
 /* Two that wait for each other will never move. */
 static void a_circle_is_given_up(void **state)
 {
-    struct am_quiet quiet = quiet_now();
+    struct am_stall stall = stall_now();
     struct am_waitlist list[2];
     bool is_open = false;
 
@@ -433,8 +399,8 @@ static void a_circle_is_given_up(void **state)
                              .source = &t.queue[1 - i]});
     }
     clock_tick = SECOND / 1000;
-    assert_int_equal(wait_quiet(0, &quiet), ETIMEDOUT);
-    assert_int_equal(wait_quiet(1, &quiet), ETIMEDOUT);
+    assert_int_equal(wait_or_give_up(0, &stall), ETIMEDOUT);
+    assert_int_equal(wait_or_give_up(1, &stall), ETIMEDOUT);
     clock_tick = 0;
     drop_tasks(0);
     drop_tasks(1);
@@ -444,12 +410,7 @@ static void a_circle_is_given_up(void **state)
 
 static int drain(unsigned queue, uint64_t until)
 {
-    int rc;
-
-    am_lock(&t.sched.lock);
-    rc = am_sched_drain_locked(&t.sched, &t.queue[queue], until);
-    am_unlock(&t.sched.lock);
-    return rc;
+    return am_queue_drop(&t.queue[queue], true, until);
 }
 
 /* It is spared, and what is behind it goes when it is over. */
@@ -462,11 +423,11 @@ static void draining_waits_for_a_function(void **state)
     put(0, (struct note){.letter = 'a', .gate = &is_open, .list = &list});
     put_letters(0, "bc");
     step_all();
-    TAILQ_FIRST(&t.queue[0].tasks)->is_outside = true;
+    TAILQ_FIRST(&t.queue[0].tasks)->runner = 1;
     assert_int_equal(drain(0, clock_ns), ETIMEDOUT);
     assert_string_equal(t.dropped, "");
-    TAILQ_FIRST(&t.queue[0].tasks)->is_outside = false;
-    wake(&list);
+    TAILQ_FIRST(&t.queue[0].tasks)->runner = 0;
+    am_waitlist_wake(&list);
     step_all();
     assert_string_equal(t.ran, "");
     assert_string_equal(t.lost, "abc");
@@ -497,21 +458,13 @@ static void what_is_dropped_knows_the_failure(void **state)
     assert_string_equal(t.cause.function, "aclrtNote");
 }
 
-static void finishing_may_fail(void **state)
-{
-    put(0, (struct note){.letter = 'a', .late_rc = ACL_ERROR_RT_INVALID_HANDLE});
-    step_all();
-    assert_int_equal(t.queue[0].error, ACL_ERROR_RT_INVALID_HANDLE);
-    assert_contains(t.queue[0].why, "late a");
-}
-
 static aclError tell(uint64_t seen)
 {
     aclError rc;
 
-    am_lock(&t.sched.lock);
+    am_lock(&t.queue[0].lock);
     rc = am_queue_report_locked(&t.queue[0], seen);
-    am_unlock(&t.sched.lock);
+    am_unlock(&t.queue[0].lock);
     return rc;
 }
 
@@ -543,15 +496,14 @@ int main(void)
         stepped(a_wait_with_no_time_left_runs_nothing),
         stepped(who_waits_watches_the_deadlines),
         stepped(a_nudge_is_one_step),
-        stepped(a_wait_for_what_nobody_queued_warns_once_after_five_seconds),
-        stepped(a_wait_goes_on_after_its_warning),
+        stepped(a_wait_that_stalls_warns_once_after_five_seconds),
         stepped(a_wait_for_what_is_queued_does_not_warn),
-        stepped(queues_in_a_circle_warn),
+        stepped(queues_in_a_cycle_warn),
         stepped(what_will_not_come_is_given_up_after_some_seconds),
         stepped(an_empty_queue_is_quiet_at_once),
         stepped(standing_still_is_not_waiting),
         stepped(nothing_is_given_up_while_a_function_of_the_program_runs),
-        stepped(nothing_is_given_up_while_a_caller_works),
+        stepped(nothing_is_given_up_while_a_task_runs),
         stepped(nothing_is_given_up_while_a_deadline_is_to_come),
         stepped(what_cannot_help_does_not_count),
         stepped(what_is_on_its_way_is_waited_for),
@@ -561,7 +513,6 @@ int main(void)
         stepped(draining_waits_for_a_function),
         stepped(draining_drops_what_has_not_begun),
         stepped(what_is_dropped_knows_the_failure),
-        stepped(finishing_may_fail),
         stepped(all_who_waited_are_told_the_failure),
     };
 

@@ -8,7 +8,6 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
-#include "core/stream/sched_bypass.h"
 
 /* ---- work in pieces ---- */
 
@@ -160,11 +159,31 @@ static void chaos_differs_between_seeds_and_keeps_each_queue_in_order(void **sta
     assert_int_equal(n_same, 0);
 }
 
-static void chaos_lets_no_caller_work(void **state)
+static void chaos_runs_nothing_inline(void **state)
 {
     begin(&(struct am_sched_setup){.now = clock_now, .is_chaotic = true});
-    assert_false(am_sched_try_begin(&t.sched, &t.queue[0], true));
-    assert_false(am_bypass_pass(&t.sched, &t.queue[0]));
+    t.sched.n_threads = 1; /* as if it had its thread: here all steps are ours */
+    put(0, (struct note){.letter = 'a', .task.is_short = true});
+    assert_string_equal(t.ran, "");
+    step_all();
+    t.sched.n_threads = 0;
+    assert_int_equal(teardown(NULL), 0);
+}
+
+/* While a function of the program runs, other threads do no steps. */
+static void chaos_pauses_for_a_function(void **state)
+{
+    begin(&(struct am_sched_setup){.now = clock_now, .is_chaotic = true});
+    t.sched.n_threads = 1;
+    put_letters(0, "ab");
+    am_sched_pause(&t.sched);
+    assert_false(step());
+    am_sched_function_begin(&t.sched);
+    assert_true(step()); /* the function itself may wait for a stream */
+    am_sched_function_end(&t.sched);
+    assert_true(step());
+    assert_string_equal(t.ran, "ab");
+    t.sched.n_threads = 0;
     assert_int_equal(teardown(NULL), 0);
 }
 
@@ -176,9 +195,9 @@ static void chaos_goes_on_by_itself_when_nobody_calls(void **state)
     put_letters(0, "ab");
     do {
         sched_yield();
-        am_lock(&t.sched.lock);
-        is_done = strcmp(t.dropped, "ab") == 0 && t.queue[0].state == AM_QUEUE_IDLE;
-        am_unlock(&t.sched.lock);
+        am_lock(&t.queue[0].lock);
+        is_done = t.queue[0].n_done == 2 && t.queue[0].state == AM_QUEUE_IDLE;
+        am_unlock(&t.queue[0].lock);
     } while (!is_done);
     assert_int_equal(teardown(NULL), 0);
 }
@@ -206,9 +225,9 @@ static void who_waits_takes_what_another_ones_step_made_ready(void **state)
     waiter = thread_start(wait_main);
     do {
         sched_yield();
-        am_lock(&t.sched.lock);
+        am_lock(&t.queue[1].lock);
         is_parked = t.queue[1].state == AM_QUEUE_PARKED;
-        am_unlock(&t.sched.lock);
+        am_unlock(&t.queue[1].lock);
     } while (!is_parked);
     put(0, (struct note){.letter = 'a', .opens = &list, .opened = &is_open});
     assert_int_equal(wait_queue(0, AM_FOREVER), 0);
@@ -231,9 +250,7 @@ static void workers_do_it_all(void **state)
     put(1, (struct note){.letter = 'o', .opens = &list, .opened = &is_open});
     assert_int_equal(wait_queue(0, AM_FOREVER), 0);
     assert_int_equal(wait_queue(1, AM_FOREVER), 0);
-    am_lock(&t.sched.lock);
     assert_string_equal(t.ran, "xyzoa");
-    am_unlock(&t.sched.lock);
 }
 
 static void a_worker_watches_the_deadlines(void **state)
@@ -252,9 +269,9 @@ static void a_worker_watches_the_deadlines(void **state)
                          .list = &list,
                          .task.deadline = SECOND / 100});
     assert_int_equal(wait_queue(1, AM_FOREVER), 0);
-    am_lock(&t.sched.lock);
+    am_lock(&t.queue[1].lock);
     assert_int_equal(t.queue[1].error, ACL_ERROR_RT_WAIT_TIMEOUT);
-    am_unlock(&t.sched.lock);
+    am_unlock(&t.queue[1].lock);
     drop_tasks(0);
 }
 
@@ -294,23 +311,10 @@ static void await_rest(void)
     } while (!is_rest);
 }
 
-static struct note *note_make(struct note like)
-{
-    struct note *note = malloc(sizeof *note);
-
-    assert_non_null(note);
-    *note = like;
-    note->task = (struct am_task){
-        .ops = &note_ops, .function = "aclrtNote", .deadline = AM_FOREVER};
-    t.n_live++;
-    return note;
-}
-
 static void the_watcher_works_when_it_is_needed(void **state)
 {
     pthread_barrier_t barrier;
     struct am_waitlist list;
-    struct note *notes[3];
     bool is_open = false;
 
     am_waitlist_init(&list);
@@ -321,13 +325,7 @@ static void the_watcher_works_when_it_is_needed(void **state)
     await_rest();
     pthread_barrier_init(&barrier, NULL, 3);
     for (unsigned i = 0; i < 3; i++)
-        notes[i] = note_make((struct note){.letter = 'a', .barrier = &barrier});
-    am_lock(
-        &t.sched.lock); /* so that all three are ready before the first worker wakes up */
-    for (unsigned i = 0; i < 3; i++)
-        assert_int_equal(am_sched_submit_locked(&t.sched, &t.queue[i], &notes[i]->task),
-                         ACL_SUCCESS);
-    am_unlock(&t.sched.lock);
+        put(i, (struct note){.letter = 'a', .barrier = &barrier});
     for (unsigned i = 0; i < 3; i++)
         assert_int_equal(wait_queue(i, AM_FOREVER), 0);
     drop_tasks(3);
@@ -347,9 +345,9 @@ static void another_watches_when_the_watcher_works(void **state)
         (struct note){
             .letter = 'd', .gate = &is_shut, .list = &list, .task.deadline = SECOND / 5});
     await_rest();
-    am_lock(&t.sched.lock);
+    am_lock(&t.lock);
     is_open = true; /* which the watcher sees, and nobody else is woken */
-    am_unlock(&t.sched.lock);
+    am_unlock(&t.lock);
     pthread_barrier_wait(&barrier);
     assert_int_equal(wait_queue(1, AM_FOREVER), 0);
     pthread_barrier_wait(&barrier);
@@ -359,16 +357,15 @@ static void another_watches_when_the_watcher_works(void **state)
 
 static bool is_open_for_workers;
 
-static bool atomic_poll(struct am_task *task, struct am_sched *sched,
-                        struct am_waitlist **ret_list)
+static enum am_poll atomic_poll(struct am_task *task)
 {
-    *ret_list = NULL;
-    return __atomic_load_n(&is_open_for_workers, __ATOMIC_ACQUIRE);
+    return __atomic_load_n(&is_open_for_workers, __ATOMIC_ACQUIRE) ? AM_POLL_READY
+                                                                   : AM_POLL_AGAIN;
 }
 
 static void a_worker_looks_at_memory(void **state)
 {
-    static const struct am_task_ops ops = {.poll = atomic_poll, .drop = note_drop};
+    static const struct am_task_ops ops = {.poll = atomic_poll, .free = note_free};
     struct note *note = calloc(1, sizeof *note);
 
     assert_non_null(note);
@@ -403,7 +400,8 @@ int main(void)
         cmocka_unit_test(a_failure_of_a_helper_is_told),
         cmocka_unit_test(chaos_is_the_same_for_the_same_seed),
         cmocka_unit_test(chaos_differs_between_seeds_and_keeps_each_queue_in_order),
-        cmocka_unit_test(chaos_lets_no_caller_work),
+        cmocka_unit_test(chaos_runs_nothing_inline),
+        cmocka_unit_test(chaos_pauses_for_a_function),
         cmocka_unit_test(chaos_goes_on_by_itself_when_nobody_calls),
         cmocka_unit_test(who_waits_takes_what_another_ones_step_made_ready),
         worked(workers_do_it_all),

@@ -31,21 +31,16 @@ static void await_parked(void)
     bool is_parked = false;
 
     while (!is_parked) {
-        am_lock(&am_sched.lock);
+        am_lock(&queue->lock);
         is_parked = queue->state == AM_QUEUE_PARKED;
-        am_unlock(&am_sched.lock);
+        am_unlock(&queue->lock);
         sched_yield();
     }
 }
 
 static unsigned count_waiting(void)
 {
-    unsigned n;
-
-    am_lock(&am_sched.lock);
-    n = am_sched.n_waiting;
-    am_unlock(&am_sched.lock);
-    return n;
+    return am_sched.n_waiting;
 }
 
 static void *sync_main(void *ret)

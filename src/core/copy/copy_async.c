@@ -1,9 +1,9 @@
 /*
  * Copies and fills on streams.  See copy.h.
  *
- * A short one that would be its stream's only task is done by the caller: handing it to a
- * worker and waiting for it costs more than the copy.  Host memory that is not pinned
- * must be free for the program again when the call returns, so such a copy is waited for.
+ * The caller runs a short copy inline if its stream is empty: handing the copy to a worker
+ * costs more.  Host memory that is not pinned must be free for the program again when the call
+ * returns, so the call waits for such a copy.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,11 +15,10 @@
 #include "base/util.h"
 #include "core/copy/copy.h"
 #include "core/device/setup.h"
-#include "core/stream/sched.h"
 
 #define SHORT_SIZE (64 * AM_KIB) /* about as long as waking a worker takes */
 
-/* The result of a task that its caller waits for; written by the thread that runs it. */
+/* The result of a copy for the call that submits it, if the call waits for it or runs it. */
 struct outcome {
     bool has_run;
     aclError rc;
@@ -28,17 +27,17 @@ struct outcome {
 
 /* A copy that waits for another machine has a thread, so that it occupies no worker. */
 struct remote_run {
-    struct am_waitlist
-        waiting; /* the stream's queue; the scheduler's lock, as the next ones */
+    struct am_waitlist waiting; /* the stream's queue */
     bool is_started;
-    bool is_done;
+    atomic_bool is_done; /* written last */
     aclError rc;
     char why[512];
 };
 
 struct copy_task {
     struct am_task task;
-    struct outcome *outcome;   /* NULL: no caller waits, and the stream keeps a failure */
+    bool must_wait;          /* the call waits for it */
+    struct outcome *outcome; /* of the call; valid if it waits, or runs the task inline */
     struct remote_run *remote; /* NULL: all memory is on this machine */
     atomic_uint refs;          /* is_remote: the queue and the thread */
     struct am_transfer transfer;
@@ -117,7 +116,7 @@ static aclError copy_run(struct am_task *task)
     struct outcome *outcome = ct->outcome;
     struct am_capture before;
 
-    if (outcome == NULL)
+    if (!ct->must_wait && !task->is_inline)
         return copy_do(ct);
     outcome->why[0] = '\0';
     before = am_error_capture(outcome->why, sizeof outcome->why);
@@ -134,12 +133,12 @@ AM_HOT static aclError copy_launch(struct am_task *task,
 {
     struct copy_task *ct = (struct copy_task *)task;
 
-    if (ct->outcome != NULL)
+    if (ct->must_wait)
         return ACL_SUCCESS;
     return am_transfer_launch(&ct->transfer, lanes, lane, &task->number);
 }
 
-static void copy_drop(struct am_task *task)
+static void copy_free(struct am_task *task)
 {
     struct copy_task *ct = (struct copy_task *)task;
 
@@ -153,7 +152,7 @@ static void copy_drop(struct am_task *task)
 }
 
 static const struct am_task_ops copy_ops = {
-    .launch = copy_launch, .run = copy_run, .drop = copy_drop};
+    .launch = copy_launch, .run = copy_run, .free = copy_free};
 
 /* ---- with another machine's memory ---- */
 
@@ -174,12 +173,12 @@ static void *remote_thread(void *arg)
     before = am_error_capture(ct->remote->why, sizeof ct->remote->why);
     rc = am_transfer_run(&ct->transfer);
     am_error_capture_end(before);
-    am_lock(&am_sched.lock);
     ct->remote->rc = rc;
     ct->remote->is_done = true;
-    am_sched_wake_locked(&am_sched, &ct->remote->waiting);
-    am_unlock(&am_sched.lock);
-    copy_drop(&ct->task);
+    am_epoch_enter();
+    am_waitlist_wake(&ct->remote->waiting);
+    copy_free(&ct->task);
+    am_epoch_leave();
     am_lock(&threads.lock);
     threads.n--;
     pthread_cond_broadcast(&threads.ended);
@@ -217,15 +216,14 @@ void am_copy_stop(void)
     am_unlock(&threads.lock);
 }
 
-static bool remote_poll(struct am_task *task, struct am_sched *sched,
-                        struct am_waitlist **ret_list)
+static enum am_poll remote_poll(struct am_task *task)
 {
     struct copy_task *ct = (struct copy_task *)task;
 
-    *ret_list = &ct->remote->waiting;
     if (!ct->remote->is_started)
         remote_start(ct);
-    return ct->remote->is_done;
+    am_waitlist_join(&ct->remote->waiting, task);
+    return ct->remote->is_done ? AM_POLL_READY : AM_POLL_WAIT;
 }
 
 static void remote_describe(const struct am_task *task, char *text, size_t size)
@@ -236,9 +234,9 @@ static void remote_describe(const struct am_task *task, char *text, size_t size)
 static const struct am_task_ops remote_ops = {
     .poll = remote_poll,
     .run = copy_run,
-    .comes_alone = true, /* the fabric process ends every request in time */
+    .completes_by_itself = true, /* the fabric process ends every request in time */
     .describe = remote_describe,
-    .drop = copy_drop,
+    .free = copy_free,
 };
 
 /* ---- submitting ---- */
@@ -255,6 +253,7 @@ AM_HOT static aclError copy_make(struct am_transfer *transfer,
     }
     am_task_init(&ct->task, &copy_ops);
     ct->remote = NULL;
+    ct->outcome = NULL;
     memcpy(&ct->transfer, transfer, offsetof(struct am_transfer, to));
     am_spans_move(&ct->transfer.to, &transfer->to);
     am_spans_move(&ct->transfer.from, &transfer->from);
@@ -265,31 +264,22 @@ AM_HOT static aclError copy_make(struct am_transfer *transfer,
     ct->refs = 1;
     ct->remote = am_sys_calloc(1, sizeof *ct->remote);
     if (ct->remote == NULL) {
-        copy_drop(&ct->task);
+        copy_free(&ct->task);
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a copy between machines");
     }
     am_waitlist_init(&ct->remote->waiting);
     return ACL_SUCCESS;
 }
 
-/* Queues it; with must_wait, until it is over: done, failed or dropped. */
-AM_HOT static aclError copy_queue(struct copy_task *ct, struct am_stream *stream,
-                                  bool must_wait)
+static aclError outcome_check(struct outcome *outcome, const struct am_stream *stream)
 {
-    struct outcome outcome;
-
-    outcome.has_run = false;
-    ct->outcome = must_wait ? &outcome : NULL;
-    if (!must_wait)
-        return am_stream_submit(stream, &ct->task);
-    AM_TRY(am_stream_submit_and_wait(stream, &ct->task));
-    AM_REQUIRE(outcome.has_run, ACL_ERROR_RT_STREAM_ABORT,
+    AM_REQUIRE(outcome->has_run, ACL_ERROR_RT_STREAM_ABORT,
                "stream %d was stopped or aborted before it reached this copy; nothing "
                "was copied",
                stream->id);
-    AM_REQUIRE(outcome.rc == ACL_SUCCESS, outcome.rc,
+    AM_REQUIRE(outcome->rc == ACL_SUCCESS, outcome->rc,
                "the copy failed when stream %d executed it: %s", stream->id,
-               am_error_text(outcome.why));
+               am_error_text(outcome->why));
     return ACL_SUCCESS;
 }
 
@@ -298,20 +288,24 @@ AM_HOT aclError am_transfer_submit(struct am_transfer *transfer, struct am_strea
 {
     bool is_remote = am_transfer_has(transfer, AM_SPANS_REMOTE);
     bool is_short = transfer->size * transfer->n_rows <= SHORT_SIZE;
+    struct outcome outcome;
     struct copy_task *ct;
-    aclError rc;
 
     must_wait |= am_transfer_has(transfer, AM_SPANS_PAGEABLE);
-    /* The caller does it without a task, if it would be the stream's only one. */
-    if ((must_wait || (is_short && stream->lane.ops == NULL && !is_remote)) &&
-        am_lane_try_begin(&stream->lane, is_short)) {
-        rc = am_transfer_run_long(transfer);
-        am_sched_end(&am_sched, &stream->queue);
-        am_transfer_close(transfer);
-        return rc;
-    }
     AM_TRY(copy_make(transfer, &ct));
-    return copy_queue(ct, stream, must_wait);
+    outcome.has_run = false;
+    ct->outcome = &outcome;
+    ct->must_wait = must_wait;
+    /* A device executes a short copy itself. */
+    ct->task.is_short =
+        !is_remote && (must_wait || (is_short && stream->queue.device == NULL));
+    if (!must_wait) {
+        AM_TRY(am_stream_submit(stream, &ct->task));
+        return outcome.has_run ? outcome_check(&outcome, stream) : ACL_SUCCESS;
+    }
+    (void)am_queue_wait_launched(&stream->queue, AM_FOREVER); /* then it runs inline */
+    AM_TRY(am_stream_submit_and_wait(stream, &ct->task));
+    return outcome_check(&outcome, stream);
 }
 
 AM_HOT aclError am_copy_async(void *dst, const void *src, size_t size,

@@ -131,9 +131,9 @@ static aclError desc_touch_run(struct am_task *task)
 }
 
 static const struct am_task_ops desc_copy_ops = {.run = desc_copy_run,
-                                                 .drop = am_keep_alive_drop};
+                                                 .free = am_keep_alive_free};
 static const struct am_task_ops desc_touch_ops = {.run = desc_touch_run,
-                                                  .drop = am_keep_alive_drop};
+                                                  .free = am_keep_alive_free};
 
 static aclError desc_submit(void *desc, const struct am_task_ops *ops,
                             struct am_stream *stream)
@@ -175,7 +175,7 @@ static aclError indirect_run(struct am_task *task)
                       it->device);
 }
 
-static void indirect_drop(struct am_task *task)
+static void indirect_free(struct am_task *task)
 {
     struct indirect_task *it = (struct indirect_task *)task;
 
@@ -185,7 +185,7 @@ static void indirect_drop(struct am_task *task)
 }
 
 static const struct am_task_ops indirect_ops = {.run = indirect_run,
-                                                .drop = indirect_drop};
+                                                .free = indirect_free};
 
 static aclError indirect_open(struct indirect_task *it)
 {

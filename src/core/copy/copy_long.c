@@ -44,10 +44,8 @@ static void workers_start(struct am_sched *sched)
 {
     struct am_capture before = am_error_hush();
 
-    am_lock(&sched->lock);
-    if (!sched->is_stopping && !sched->setup.is_chaotic)
-        (void)am_sched_start_workers_locked(sched);
-    am_unlock(&sched->lock);
+    if (!sched->setup.is_chaotic)
+        (void)am_sched_start_workers(sched);
     am_error_capture_end(before);
 }
 

@@ -17,13 +17,13 @@ aclError am_keep_alive_submit(struct am_keep_alive *keep, const void *addr, size
     return rc;
 }
 
-void am_keep_alive_drop(struct am_task *task)
+void am_keep_alive_free(struct am_task *task)
 {
     am_spans_close(&((struct am_keep_alive *)task)->spans);
     free(task);
 }
 
-static const struct am_task_ops keep_ops = {.drop = am_keep_alive_drop};
+static const struct am_task_ops keep_ops = {.free = am_keep_alive_free};
 
 aclError am_keep_alive_async(struct am_spans *spans, struct am_stream *stream)
 {

@@ -8,7 +8,7 @@
 #include "core/copy/span.h"
 #include "core/stream/stream.h"
 
-/* The beginning of a task that keeps a range alive until it is dropped. */
+/* The beginning of a task that keeps a range alive until it is freed. */
 struct am_keep_alive {
     struct am_task task;
     struct am_spans spans;
@@ -21,7 +21,7 @@ struct am_keep_alive {
 aclError am_keep_alive_submit(struct am_keep_alive *keep, const void *addr, size_t size,
                               unsigned access, const char *what,
                               struct am_stream *stream);
-void am_keep_alive_drop(struct am_task *task);
+void am_keep_alive_free(struct am_task *task);
 
 /* Takes over spans, which may be empty. */
 aclError am_keep_alive_async(struct am_spans *spans, struct am_stream *stream);

@@ -50,7 +50,7 @@ static bool value_is_there(uint64_t now, uint64_t value, uint32_t how)
     }
 }
 
-static bool wait_check(struct am_task *task)
+static enum am_poll wait_poll(struct am_task *task)
 {
     struct value_task *vt = (struct value_task *)task;
     const char *function = am_error_function;
@@ -61,7 +61,9 @@ static bool wait_check(struct am_task *task)
     vt->rc = value_read(vt, &now);
     am_error_capture_end(before);
     am_error_function = function;
-    return vt->rc != ACL_SUCCESS || value_is_there(now, vt->value, vt->how);
+    return vt->rc != ACL_SUCCESS || value_is_there(now, vt->value, vt->how)
+               ? AM_POLL_READY
+               : AM_POLL_AGAIN;
 }
 
 static aclError wait_run(struct am_task *task)
@@ -88,11 +90,11 @@ static void wait_describe(const struct am_task *task, char *text, size_t size)
 }
 
 static const struct am_task_ops write_ops = {.run = write_run,
-                                             .drop = am_keep_alive_drop};
-static const struct am_task_ops wait_ops = {.check = wait_check,
+                                             .free = am_keep_alive_free};
+static const struct am_task_ops wait_ops = {.poll = wait_poll,
                                             .run = wait_run,
                                             .describe = wait_describe,
-                                            .drop = am_keep_alive_drop};
+                                            .free = am_keep_alive_free};
 
 static aclError value_submit(const struct am_task_ops *ops, void *addr, uint64_t value,
                              uint32_t how, struct am_stream *stream)

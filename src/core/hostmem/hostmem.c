@@ -12,7 +12,9 @@
 #include "core/device/context.h"
 #include "core/device/setup.h"
 #include "core/heap/heap.h"
-#include "core/stream/sched.h"
+#include "core/stream/cond.h"
+#include "core/stream/stream.h"
+#include "core/stream/wait.h"
 #include "core/stream/stream.h"
 #include "core/vmm/phys.h"
 #include "core/vmm/vspace.h"
@@ -31,8 +33,6 @@ struct am_registered {
 };
 
 RB_HEAD(registered_tree, am_registered);
-
-#define LOOK (AM_SECOND / 10)
 
 static struct am_lock registered_lock = AM_LOCK_INIT(AM_RANK_LEAF, "registered");
 static struct registered_tree registered = RB_INITIALIZER(NULL); /* registered_lock */
@@ -309,44 +309,45 @@ static bool is_unused(void *r)
     return ((const struct am_registered *)r)->refs == 1;
 }
 
-/* Workers are at tasks, or will be: those end by themselves, however long they are. */
-static bool work_goes_on_locked(struct am_sched *sched, struct am_quiet *quiet)
-    AM_REQUIRES(sched->lock)
+/* Devices are polled: only then it is known that they are done with the memory. */
+static enum am_progress streams_poll(void *r, bool may_block)
 {
-    return sched->n_running > 0 || sched->n_ready > 0 ||
-           quiet->n_moves != am_tally_sum(&sched->moves);
+    return am_stream_collect_all() ? AM_PROGRESS_NONE : AM_PROGRESS_POLLED;
+}
+
+/* A task that runs or is ready ends by itself, however long it takes. */
+static bool work_goes_on(void *r, const struct am_stall *stall)
+{
+    return !am_stream_collect_all() || am_sched_is_active(&am_sched, stall->n_completed);
+}
+
+static bool give_up(void *r)
+{
+    return true;
 }
 
 /*
- * Waits until no work uses it.  False when work still uses it and no stream has made
- * progress for some seconds: the work waits for something that will not come, or for the
- * caller.
+ * Waits until no work uses it.  False: work still uses it, and no stream has made progress
+ * for five seconds.
  */
 static bool registered_wait(struct am_registered *r)
 {
-    struct am_sched *sched = &am_sched;
-    struct am_quiet quiet;
-    uint64_t nap = am_setup.backend->caps & AM_CAP_LANES ? AM_POLL_INTERVAL : LOOK;
-    bool is_over = false;
+    struct am_wait wait = {
+        .sched = &am_sched,
+        .changed = &unused,
+        .what = r,
+        .is_done = is_unused,
+        .poll = streams_poll,
+        .can_end = work_goes_on,
+        .stalled = give_up,
+    };
+    bool is_over;
 
     pthread_once(&unused_once, unused_init);
-    am_lock(&sched->lock);
-    am_quiet_begin_locked(sched, &quiet);
-    while (!is_over && !is_unused(r)) {
-        bool is_launched;
-
-        am_unlock(&sched->lock); /* only threads that ask know that a device is done */
-        is_launched = !am_stream_collect_all();
-        am_lock(&sched->lock);
-        am_sched_wait_locked(sched, &unused, is_unused, r, nap);
-        nap = nap < LOOK ? 2 * nap : LOOK;
-        if (is_launched || work_goes_on_locked(sched, &quiet))
-            am_quiet_begin_locked(sched, &quiet);
-        is_over = am_quiet_look_locked(sched, &quiet) == 0;
-    }
-    is_over = !is_unused(r);
-    am_unlock(&sched->lock);
-    return !is_over;
+    am_lock(&registered_lock);
+    is_over = am_wait_locked(&registered_lock, &wait, AM_FOREVER) == 0;
+    am_unlock(&registered_lock);
+    return is_over;
 }
 
 /* Ends one that no new work can find any more, or lets it be found again. */
@@ -364,7 +365,7 @@ static aclError registered_leave(struct am_registered *r)
     AM_REQUIRE(is_over, ACL_ERROR_RT_PARAM_INVALID,
                "queued work of streams still uses the memory registered at %p, and none "
                "of it completed for %d seconds; synchronise or abort the streams first",
-               addr, (int)(AM_PATIENCE / AM_SECOND));
+               addr, (int)(AM_STALL_TIMEOUT / AM_SECOND));
     am_registered_put(r); /* its last use ends it */
     return ACL_SUCCESS;
 }
@@ -410,19 +411,14 @@ struct am_registered *am_registered_get(const void *addr, size_t size)
 void am_registered_put(struct am_registered *r)
 {
     bool is_last;
-    bool is_waited_for;
 
     am_lock(&registered_lock);
     is_last = --r->refs == 0;
-    is_waited_for = r->refs == 1 && r->is_ending;
+    if (r->refs == 1 && r->is_ending)
+        pthread_cond_broadcast(&unused);
     am_unlock(&registered_lock);
     if (is_last)
         registered_end(r);
-    if (!is_waited_for)
-        return;
-    am_lock(&am_sched.lock);
-    pthread_cond_broadcast(&unused);
-    am_unlock(&am_sched.lock);
 }
 
 /* The flags of what is registered at addr; 0: nothing is. */

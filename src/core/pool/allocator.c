@@ -1,13 +1,13 @@
 /* See allocator.h. */
 #include "core/device/setup.h"
 #include "core/pool/allocator.h"
-#include "core/stream/sched.h"
 
 #include <stdlib.h>
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/handle.h"
+#include "base/sys.h"
 #include "base/util.h"
 
 struct am_allocator {
@@ -21,6 +21,16 @@ struct am_allocator {
 static struct am_lock allocators_lock = AM_LOCK_INIT(AM_RANK_LEAF, "allocators");
 static LIST_HEAD(, am_allocator)
     allocators = LIST_HEAD_INITIALIZER(allocators); /* allocators_lock */
+
+/* Which allocator a stream uses; removed when the stream has ended. */
+struct registration {
+    void *stream;                   /* its handle */
+    struct am_allocator *allocator; /* holds a reference */
+    LIST_ENTRY(registration) all;
+};
+
+static LIST_HEAD(, registration)
+    registrations = LIST_HEAD_INITIALIZER(registrations); /* allocators_lock */
 
 void am_allocator_put(struct am_allocator *allocator)
 {
@@ -83,10 +93,44 @@ aclError am_allocator_destroy(void *handle)
     return rc;
 }
 
+static struct registration *registration_find_locked(const struct am_stream *stream)
+    AM_REQUIRES(allocators_lock)
+{
+    struct registration *r;
+
+    LIST_FOREACH (r, &registrations, all) {
+        if (r->stream == stream->named.handle)
+            return r;
+    }
+    return NULL;
+}
+
+/* Removes the registrations of ended streams, and of this one (or NULL). */
+static void registrations_remove(const struct am_stream *stream)
+{
+    struct registration *r;
+
+    do {
+        am_lock(&allocators_lock);
+        LIST_FOREACH (r, &registrations, all) {
+            if ((stream != NULL && r->stream == stream->named.handle) ||
+                am_named_find(AM_KIND_STREAM, r->stream) == NULL)
+                break;
+        }
+        if (r != NULL)
+            LIST_REMOVE(r, all);
+        am_unlock(&allocators_lock);
+        if (r != NULL)
+            am_allocator_put(r->allocator);
+        free(r);
+    } while (r != NULL);
+}
+
 void am_allocator_destroy_all(void)
 {
     struct am_allocator *allocator;
 
+    registrations_remove(NULL); /* all streams have ended */
     do {
         am_lock(&allocators_lock);
         allocator = LIST_FIRST(&allocators);
@@ -120,23 +164,6 @@ aclError am_allocator_set(void *handle, const struct am_allocator_functions *fun
     return ACL_SUCCESS;
 }
 
-/*
- * The stream's allocator becomes this one; the reference to the one before is the
- * caller's.
- */
-static struct am_allocator *stream_exchange(struct am_stream *stream,
-                                            struct am_allocator *allocator)
-{
-    struct am_allocator *before;
-
-    am_lock(&am_sched.lock);
-    before = stream->allocator;
-    stream->allocator = allocator;
-    stream->allocator_put = am_allocator_put;
-    am_unlock(&am_sched.lock);
-    return before;
-}
-
 /* What an allocator cannot do without; advice may be missing. */
 static aclError functions_check(struct am_allocator *allocator)
 {
@@ -159,31 +186,44 @@ static aclError functions_check(struct am_allocator *allocator)
 aclError am_allocator_register(struct am_stream *stream, void *handle)
 {
     struct am_allocator *allocator;
+    struct registration *r;
     aclError rc;
 
     AM_TRY(allocator_get(handle, &allocator));
     rc = functions_check(allocator);
-    if (rc == ACL_SUCCESS)
-        allocator = stream_exchange(stream, allocator);
-    am_allocator_put(allocator);
-    return rc;
+    r = rc == ACL_SUCCESS ? am_sys_malloc(sizeof *r) : NULL;
+    if (rc == ACL_SUCCESS && r == NULL)
+        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a registration");
+    if (rc != ACL_SUCCESS) {
+        am_allocator_put(allocator);
+        return rc;
+    }
+    registrations_remove(stream);
+    *r = (struct registration){.stream = stream->named.handle, .allocator = allocator};
+    am_lock(&allocators_lock);
+    LIST_INSERT_HEAD(&registrations, r, all);
+    am_unlock(&allocators_lock);
+    return ACL_SUCCESS;
 }
 
 void am_allocator_unregister(struct am_stream *stream)
 {
-    am_allocator_put(stream_exchange(stream, NULL));
+    registrations_remove(stream);
 }
 
 aclError am_allocator_find(struct am_stream *stream, void **ret_handle,
                            struct am_allocator_functions *ret_functions)
 {
-    struct am_allocator *allocator;
+    struct am_allocator *allocator = NULL;
+    const struct registration *r;
 
-    am_lock(&am_sched.lock);
-    allocator = stream->allocator;
-    if (allocator != NULL)
+    am_lock(&allocators_lock);
+    r = registration_find_locked(stream);
+    if (r != NULL) {
+        allocator = r->allocator;
         am_ref_more(&allocator->named.refs);
-    am_unlock(&am_sched.lock);
+    }
+    am_unlock(&allocators_lock);
     AM_REQUIRE(allocator != NULL, ACL_ERROR_RT_PARAM_INVALID,
                "no allocator is registered with stream %d", stream->id);
     am_lock(&allocators_lock);

@@ -12,7 +12,7 @@
 #include "base/sys.h"
 #include "base/util.h"
 #include "core/pool/mempool_pool.h"
-#include "core/stream/sched.h"
+#include "core/stream/queue.h"
 
 struct wait_task {
     struct am_task task;
@@ -139,26 +139,28 @@ void am_pool_shrink_locked(struct am_pool *pool, size_t n)
 
 /* ---- waits of a stream for frees of other streams ---- */
 
-static bool wait_poll(struct am_task *task, struct am_sched *sched,
-                      struct am_waitlist **ret_list)
+static enum am_poll wait_poll(struct am_task *task)
 {
     struct am_freeing *freeing = ((struct wait_task *)task)->freeing;
 
-    *ret_list = &freeing->waiting;
-    return freeing->is_done;
+    am_waitlist_join(&freeing->waiting, task);
+    return freeing->is_done ? AM_POLL_READY : AM_POLL_WAIT;
 }
 
-static void wait_drop(struct am_task *task)
+static void wait_free(struct am_task *task)
 {
     freeing_put(((struct wait_task *)task)->freeing);
     free(task);
 }
 
-/* The free is executed when its stream gets there. */
-static bool wait_can_come(struct am_task *task, struct am_sched *sched)
-    AM_REQUIRES(sched->lock)
+/* The task of the free. */
+static unsigned wait_sources(struct am_task *task, struct am_source *list,
+                             bool *ret_is_only)
 {
-    return am_queue_can_move_locked(sched, ((struct wait_task *)task)->freeing->queue);
+    const struct am_freeing *freeing = ((const struct wait_task *)task)->freeing;
+
+    list[0] = (struct am_source){freeing->task.queue, freeing->task.position};
+    return freeing->is_done ? 0 : 1;
 }
 
 static void wait_describe(const struct am_task *task, char *text, size_t size)
@@ -168,9 +170,9 @@ static void wait_describe(const struct am_task *task, char *text, size_t size)
 }
 
 static const struct am_task_ops wait_ops = {.poll = wait_poll,
-                                            .can_come = wait_can_come,
+                                            .sources = wait_sources,
                                             .describe = wait_describe,
-                                            .drop = wait_drop};
+                                            .free = wait_free};
 
 /* Later work of the stream runs after the free, whichever stream that is on. */
 static aclError wait_submit(struct am_freeing *freeing, struct am_stream *stream)
@@ -311,17 +313,15 @@ aclError am_pool_malloc_async(void *handle, size_t size, struct am_stream *strea
 /* ---- free ---- */
 
 /* The stream has executed the free, or was aborted: the work before it has ended. */
-static void free_drop(struct am_task *task)
+static void free_task_free(struct am_task *task)
 {
     struct am_freeing *freeing = (struct am_freeing *)task;
     struct am_pool *pool = freeing->pool;
     bool is_unlisted;
 
     am_lock(&pool->lock);
-    am_lock(&am_sched.lock);
     freeing->is_done = true;
-    am_sched_wake_locked(&am_sched, &freeing->waiting);
-    am_unlock(&am_sched.lock);
+    am_waitlist_wake(&freeing->waiting);
     TAILQ_REMOVE(&pool->streams[freeing->slot].frees, freeing, link);
     pool->n_freeing--;
     if (done_is_enough(pool))
@@ -334,7 +334,7 @@ static void free_drop(struct am_task *task)
     am_pool_put(pool);
 }
 
-static const struct am_task_ops free_ops = {.drop = free_drop};
+static const struct am_task_ops free_ops = {.free = free_task_free};
 
 static struct am_freeing *freeing_make(struct am_pool *pool,
                                        const struct am_pool_block *block,
@@ -349,7 +349,6 @@ static struct am_freeing *freeing_make(struct am_pool *pool,
     freeing->refs = 1;
     freeing->stream = stream->id;
     freeing->slot = slot_get_locked(pool, stream->id);
-    freeing->queue = &stream->queue;
     freeing->ticket = ++pool->last_ticket;
     freeing->start = block->start;
     freeing->size = block->size;
@@ -382,7 +381,7 @@ static aclError block_check_locked(struct am_pool *pool, uintptr_t addr,
 static aclError free_submit_locked(struct am_pool *pool, struct am_freeing *freeing,
                                    struct am_stream *stream) AM_REQUIRES(pool->lock)
 {
-    AM_TRY(am_lane_submit(&stream->lane, &freeing->task));
+    AM_TRY(am_queue_submit(&stream->queue, &freeing->task, NULL));
     freeing_ref(freeing);
     am_ref_more(&pool->named.refs);
     TAILQ_INSERT_TAIL(&pool->streams[freeing->slot].frees, freeing, link);
@@ -400,7 +399,7 @@ static aclError pool_free_locked(struct am_pool *pool, struct am_pool_block *blo
 
     AM_REQUIRE(freeing != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a free");
     /* If the stream has no work before the free, the free is done at once. */
-    freeing->is_done = am_lane_pass(&stream->lane);
+    freeing->is_done = am_queue_is_idle(&stream->queue);
     if (!freeing->is_done)
         rc = free_submit_locked(pool, freeing, stream);
     if (rc == ACL_SUCCESS) {

@@ -36,13 +36,12 @@ struct am_freeing {
     atomic_uint refs;
     int32_t stream;               /* number of the stream it is queued on */
     unsigned slot;                /* of that stream, in pool->streams */
-    struct am_queue *queue;       /* of that stream, while it is not done */
     uint64_t ticket;              /* grows with each free of the pool */
     atomic_bool is_done;          /* the stream has executed it */
     TAILQ_ENTRY(am_freeing) link; /* of the slot's list, until then */
     uintptr_t start;
     size_t size;
-    struct am_waitlist waiting; /* sched.lock; streams that were given the memory */
+    struct am_waitlist waiting; /* streams that were given the memory */
 };
 
 /*

@@ -1,19 +1,18 @@
 /*
  * See call.h.
  *
- * A call is one function to be run, with the task that queued it.  The stream and the thread
+ * A call is one function to be run, with the task that queued it.  The queue and the thread
  * that runs the function each hold a reference, since either may end first: a stream can be
  * aborted while its callback runs.
  *
- * Host functions may wait for each other, so each that is due must get a thread in the
- * end; but two thousand short ones must not get two thousand threads.  The first few threads
- * are started as they are needed.  When all threads are busy but one, that one is the lookout.
- * It takes a call only if no call ended for a millisecond and all other threads are inside
- * functions (a thread that only waits for a processor will take the call), and starts the
- * next lookout first.
+ * Host functions may wait for each other, so each that is due must get a thread in the end;
+ * but two thousand short functions must not get two thousand threads.  The first few threads
+ * are started as they are needed.  If all other threads are busy, the only free thread is the
+ * spare thread.  It takes a call only if no call ended for a millisecond and all other threads
+ * are inside functions (a thread that only waits for a processor will take the call), and
+ * starts the next spare thread first.
  */
 #include "core/stream/call.h"
-#include "core/stream/sched.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -23,15 +22,19 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/epoch.h"
 #include "base/error.h"
+#include "base/log.h"
 #include "base/sys.h"
 #include "base/thread.h"
 #include "base/util.h"
+#include "core/stream/cond.h"
+#include "core/stream/wait.h"
 
-#define HOSTS_EAGER 8 /* threads for host functions that are made without waiting */
-#define STALL AM_MILLISECOND
-#define THREADS_MAX 1024 /* subscribed ones: the documented limit */
+#define THREADS_EAGER 8 /* threads for host functions that are started without waiting */
+#define SPARE_WAIT AM_MILLISECOND
+#define STOP_INTERVAL (AM_SECOND / 10)
+#define SUBSCRIBERS_MAX 1024 /* threads: the documented limit */
 
-TAILQ_HEAD(calls, call);
+TAILQ_HEAD(call_list, call);
 
 struct call {
     struct am_task task;
@@ -40,59 +43,62 @@ struct call {
     void *data;
     uint64_t thread; /* that is to run it; callbacks only */
     bool is_blocking;
-    bool is_started; /* sched.lock, as all below */
+    bool is_started; /* calls.lock, as the next two */
     bool is_done;
-    struct calls *listed;       /* where it waits to be run; NULL: it does not */
-    struct am_waitlist waiting; /* the one queue that it blocks */
-    struct call *outer;         /* of its thread: the one that it was called from */
+    struct call_list *listed;   /* where the call waits to be run; NULL: it does not */
+    struct am_waitlist waiting; /* the queue that it blocks */
+    struct call *outer;         /* of its thread: the call from which it was called */
     TAILQ_ENTRY(call) next;
 };
 
-/*
- * A thread of the program that some streams named; stays while it has streams or
- * callbacks.
- */
+/* A thread of the program that runs callbacks; stays while it has streams. */
 struct subscriber {
     uint64_t thread;
     uint32_t n_streams;
     LIST_ENTRY(subscriber) all;
 };
 
-static LIST_HEAD(, subscriber)
-    subscribers = LIST_HEAD_INITIALIZER(subscribers); /* sched.lock */
-static struct calls callbacks =
-    TAILQ_HEAD_INITIALIZER(callbacks); /* sched.lock; callbacks to run */
-static pthread_cond_t callbacks_changed;
-static pthread_once_t calls_once = PTHREAD_ONCE_INIT;
-
 /* A thread that runs host functions, until the library stops. */
-struct host {
+struct host_thread {
     pthread_t thread;
-    SLIST_ENTRY(host) next;
+    bool is_inside;    /* a function */
+    bool is_abandoned; /* the library stopped without it */
+    TAILQ_ENTRY(host_thread) next;
 };
 
 static struct {
-    struct calls calls; /* sched.lock, as all here */
-    unsigned n_calls;
-    uint64_t n_done;
+    struct am_lock lock; /* protects all */
+    LIST_HEAD(, subscriber) subscribers;
+    struct call_list callbacks; /* to be run by their threads */
+    pthread_cond_t callbacks_changed;
+    struct call_list functions; /* host functions to be run */
+    unsigned n_functions;
+    TAILQ_HEAD(, host_thread) threads;
+    unsigned n_threads;
     unsigned n_idle;
     unsigned n_inside; /* threads that are in a function */
-    unsigned n_threads;
-    SLIST_HEAD(, host) threads;
-    bool has_lookout;
+    uint64_t n_done;
+    bool has_spare;
     bool is_stopping;
     pthread_cond_t work;
-    pthread_cond_t done; /* a call is, also one that is no host function */
-} hosts = {.calls = TAILQ_HEAD_INITIALIZER(hosts.calls)};
+    pthread_cond_t done; /* a call is, also a callback */
+} calls = {
+    .lock = AM_LOCK_INIT(AM_RANK_CALLS, "functions of the program"),
+    .callbacks = TAILQ_HEAD_INITIALIZER(calls.callbacks),
+    .functions = TAILQ_HEAD_INITIALIZER(calls.functions),
+    .threads = TAILQ_HEAD_INITIALIZER(calls.threads),
+};
+static pthread_once_t calls_once = PTHREAD_ONCE_INIT;
 
-/* The call that this thread runs now. */
+/* The call that this thread runs, and the thread's own record. */
 static _Thread_local struct call *inside;
+static _Thread_local struct host_thread *self;
 
 static void calls_init(void)
 {
-    am_cond_init(&callbacks_changed);
-    am_cond_init(&hosts.work);
-    am_cond_init(&hosts.done);
+    am_cond_init(&calls.callbacks_changed);
+    am_cond_init(&calls.work);
+    am_cond_init(&calls.done);
 }
 
 static void call_put(struct call *call)
@@ -101,58 +107,61 @@ static void call_put(struct call *call)
         free(call);
 }
 
-/* The function is over, and its queue goes on. */
-static void call_end_locked(struct call *call) AM_REQUIRES(am_sched.lock)
+static int threads_grow_locked(void) AM_REQUIRES(calls.lock);
+
+/* The function has returned, or has ended its thread. */
+static void call_end(struct call *call)
 {
-    am_sched.n_outside--;
-    call->task.is_outside = false;
+    am_sched_function_end(&am_sched);
+    call->task.runner = 0;
     inside = call->outer;
+    am_lock(&calls.lock);
     call->is_done = true;
-    am_sched_wake_locked(&am_sched, &call->waiting);
-    pthread_cond_broadcast(&hosts.done);
+    if (call->thread == 0 && !self->is_abandoned) {
+        self->is_inside = false;
+        calls.n_inside--;
+        calls.n_done++;
+    }
+    pthread_cond_broadcast(&calls.done);
+    am_unlock(&calls.lock);
+    am_waitlist_wake(&call->waiting);
 }
 
-static int hosts_grow_locked(void) AM_REQUIRES(am_sched.lock);
-
-/*
- * The function ended its thread, as functions of an ended interpreter do.  Does what would
- * have come after the function.
- */
+/* The function ended its thread, as functions of an ended interpreter do. */
 static void call_break_off(void *arg)
 {
     struct call *call = arg;
 
-    am_lock(&am_sched.lock);
-    call_end_locked(call);
-    if (call->thread == 0) { /* a host function: a thread of ours, still to be joined */
-        hosts.n_inside--;
-        hosts.n_done++;
-        hosts.n_threads--;
-        if (hosts.n_calls > 0)
-            hosts_grow_locked();
+    am_epoch_enter();
+    call_end(call);
+    am_lock(&calls.lock);
+    if (call->thread == 0 && !self->is_abandoned) { /* the thread is still to be joined */
+        calls.n_threads--;
+        if (calls.n_functions > 0)
+            threads_grow_locked();
     }
-    am_unlock(&am_sched.lock);
+    am_unlock(&calls.lock);
+    if (call->thread == 0 && self->is_abandoned)
+        free(self);
     call_put(call);
+    am_epoch_leave();
 }
 
-/* The function, without any lock of ours, then its queue goes on. */
-static void call_run_locked(struct call *call) AM_REQUIRES(am_sched.lock)
+/* Runs the function, then its queue goes on.  The caller is in a read section. */
+static void call_run(struct call *call)
 {
     unsigned depth;
 
     call->outer = inside;
     inside = call;
-    call->task.is_outside = true;
-    call->task.runner = pthread_self();
-    am_sched.n_outside++;
-    am_unlock(&am_sched.lock);
+    am_sched_function_begin(&am_sched);
     depth = am_epoch_suspend();
     pthread_cleanup_push(call_break_off, call);
     call->function(call->data);
     pthread_cleanup_pop(0);
     am_epoch_resume(depth);
-    am_lock(&am_sched.lock);
-    call_end_locked(call);
+    call_end(call);
+    call_put(call);
 }
 
 bool am_call_is_inside(void)
@@ -163,113 +172,92 @@ bool am_call_is_inside(void)
 bool am_call_blocks_locked(const struct am_queue *queue)
 {
     for (const struct call *call = inside; call != NULL; call = call->outer) {
-        if (&call->task == TAILQ_FIRST(&queue->tasks))
+        if (call->is_blocking && &call->task == TAILQ_FIRST(&queue->tasks))
             return true;
     }
     return false;
 }
 
-/* Each queue is looked at once in a walk. */
-static bool queue_awaits_locked(struct am_queue *queue, const struct am_task *until)
-    AM_REQUIRES(am_sched.lock)
-{
-    const struct am_task *task;
-
-    if (queue->visit == am_sched.visit)
-        return false;
-    queue->visit = am_sched.visit;
-    if (am_call_blocks_locked(queue))
-        return true;
-    if (queue->drop_until > queue->n_done) /* it waits for nothing any more */
-        return false;
-    TAILQ_FOREACH (task, &queue->tasks, next) {
-        const struct am_task *awaited = NULL;
-        struct am_queue *other;
-
-        if (task == until)
-            break;
-        if (task->ops->awaits != NULL && task->deadline == AM_FOREVER)
-            awaited = task->ops->awaits(task, &other);
-        if (awaited != NULL && queue_awaits_locked(other, awaited))
-            return true;
-    }
-    return false;
-}
-
-bool am_call_is_awaited_locked(struct am_queue *queue, const struct am_task *until)
-{
-    if (inside == NULL)
-        return false;
-    am_sched.visit++;
-    return queue_awaits_locked(queue, until);
-}
-
-/* Put the call where its runner finds it; the runner's reference goes with it. */
-static void call_start_locked(struct call *call, struct calls *list)
-    AM_REQUIRES(am_sched.lock)
+/* Puts the call where its runner finds it, with a reference. */
+static void call_list_locked(struct call *call, struct call_list *list)
+    AM_REQUIRES(calls.lock)
 {
     call->is_started = true;
     am_ref_more(&call->refs);
     TAILQ_INSERT_TAIL(list, call, next);
     call->listed = list;
+    calls.n_functions += list == &calls.functions;
 }
 
-/* Out of its list; the reference is the caller's now. */
-static void call_unlist_locked(struct call *call) AM_REQUIRES(am_sched.lock)
+/* The reference is the caller's now. */
+static void call_unlist_locked(struct call *call) AM_REQUIRES(calls.lock)
 {
+    am_assert(call->listed != NULL);
+    calls.n_functions -= call->listed == &calls.functions;
     TAILQ_REMOVE(call->listed, call, next);
     call->listed = NULL;
 }
 
-/* A stream that is aborted takes back a function that has not begun. */
-static void call_drop(struct am_task *task)
+/* This thread is about to run the call. */
+static void call_take_locked(struct call *call) AM_REQUIRES(calls.lock)
+{
+    call_unlist_locked(call);
+    if (call->is_blocking)
+        call->task.runner = (uint64_t)pthread_self();
+}
+
+/* Takes a function that has not begun back from its runner; false: it runs. */
+static bool call_withdraw(struct am_task *task)
 {
     struct call *call = (struct call *)task;
-    bool is_taken_back;
+    bool is_listed;
+    bool runs;
 
-    am_lock(&am_sched.lock);
-    is_taken_back = call->is_blocking && call->listed != NULL;
-    if (is_taken_back) {
-        hosts.n_calls -= call->listed == &hosts.calls;
+    am_lock(&calls.lock);
+    is_listed = call->is_blocking && call->listed != NULL;
+    runs = call->is_blocking && call->is_started && !is_listed && !call->is_done &&
+           task->runner != 0;
+    if (is_listed)
         call_unlist_locked(call);
-    }
-    am_unlock(&am_sched.lock);
-    if (is_taken_back)
+    am_unlock(&calls.lock);
+    if (is_listed)
         call_put(call);
-    call_put(call);
+    return !runs;
 }
 
-/*
- * In chaos mode no other task runs until the function is done, so that a seed gives one
- * order.  The wait is bounded, since the function may wait for another one.
- */
-static void call_linger_locked(struct call *call) AM_REQUIRES(am_sched.lock)
+static void call_free(struct am_task *task)
 {
-    for (unsigned n_looks = 0; !call->is_done && n_looks < AM_CHAOS_LOOKS; n_looks++) {
-        uint64_t until = am_clock() + AM_CHAOS_LOOK;
-
-        while (!call->is_done &&
-               am_cond_wait_locked(&am_sched.lock, &hosts.done, until) == 0)
-            ;
-    }
+    (void)call_withdraw(task);
+    call_put((struct call *)task);
 }
 
-AM_NO_LOCK_ANALYSIS /* the scheduler calls it with its lock, which is ours */
-    static bool
-    callback_poll(struct am_task *task, struct am_sched *sched,
-                  struct am_waitlist **ret_list)
+/* In chaos mode no other task runs until the function has returned: one order for a seed. */
+static enum am_poll call_poll_locked(struct call *call, bool was_started)
+    AM_REQUIRES(calls.lock)
+{
+    if (call->is_done || !call->is_blocking)
+        return AM_POLL_READY;
+    am_waitlist_join(&call->waiting, &call->task);
+    if (!was_started && call->thread != (uint64_t)pthread_self())
+        am_sched_pause(&am_sched);
+    return AM_POLL_WAIT;
+}
+
+static enum am_poll callback_poll(struct am_task *task)
 {
     struct call *call = (struct call *)task;
+    enum am_poll poll;
+    bool was_started;
 
-    *ret_list = &call->waiting;
-    if (!call->is_started) {
-        call_start_locked(call, &callbacks);
-        pthread_cond_broadcast(&callbacks_changed);
-        if (sched->setup.is_chaotic && call->is_blocking &&
-            call->thread != (uint64_t)pthread_self())
-            call_linger_locked(call);
+    am_lock(&calls.lock);
+    was_started = call->is_started;
+    if (!was_started) {
+        call_list_locked(call, &calls.callbacks);
+        pthread_cond_broadcast(&calls.callbacks_changed);
     }
-    return call->is_done || !call->is_blocking;
+    poll = call_poll_locked(call, was_started);
+    am_unlock(&calls.lock);
+    return poll;
 }
 
 static void callback_describe(const struct am_task *task, char *text, size_t size)
@@ -280,56 +268,74 @@ static void callback_describe(const struct am_task *task, char *text, size_t siz
 }
 
 static const struct am_task_ops callback_ops = {
-    .poll = callback_poll, .describe = callback_describe, .drop = call_drop};
+    .poll = callback_poll,
+    .withdraw = call_withdraw,
+    .free = call_free,
+    .describe = callback_describe,
+};
 
-static struct subscriber *subscriber_find_locked(uint64_t thread)
-    AM_REQUIRES(am_sched.lock)
+/* ---- subscribers ---- */
+
+static struct subscriber *subscriber_find_locked(uint64_t thread) AM_REQUIRES(calls.lock)
 {
     struct subscriber *s;
 
-    LIST_FOREACH (s, &subscribers, all) {
+    LIST_FOREACH (s, &calls.subscribers, all) {
         if (s->thread == thread)
             return s;
     }
     return NULL;
 }
 
-aclError am_subscriber_add_locked(uint64_t thread)
+static aclError subscriber_add_locked(uint64_t thread) AM_REQUIRES(calls.lock)
 {
     struct subscriber *s = subscriber_find_locked(thread);
     unsigned n = 0;
 
     if (s == NULL) {
-        LIST_FOREACH (s, &subscribers, all)
+        LIST_FOREACH (s, &calls.subscribers, all)
             n++;
-        AM_REQUIRE(n < THREADS_MAX, ACL_ERROR_RT_THREAD_SUBSCRIBE,
-                   "%d threads are subscribed already", THREADS_MAX);
+        AM_REQUIRE(n < SUBSCRIBERS_MAX, ACL_ERROR_RT_THREAD_SUBSCRIBE,
+                   "%d threads are subscribed already", SUBSCRIBERS_MAX);
         s = am_sys_calloc(1, sizeof *s);
         AM_REQUIRE(s != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a subscription");
         s->thread = thread;
-        LIST_INSERT_HEAD(&subscribers, s, all);
+        LIST_INSERT_HEAD(&calls.subscribers, s, all);
     }
     s->n_streams++;
     return ACL_SUCCESS;
 }
 
-void am_subscriber_remove_locked(uint64_t thread)
+aclError am_subscriber_add(uint64_t thread)
 {
-    struct subscriber *s = subscriber_find_locked(thread);
+    aclError rc;
 
-    if (s == NULL || --s->n_streams > 0)
-        return;
-    LIST_REMOVE(s, all);
-    free(s);
-    /* aclrtProcessReport ends with its thread's last stream. */
-    pthread_cond_broadcast(&callbacks_changed);
+    am_lock(&calls.lock);
+    rc = subscriber_add_locked(thread);
+    am_unlock(&calls.lock);
+    return rc;
 }
 
-static struct call *callback_next_locked(uint64_t thread) AM_REQUIRES(am_sched.lock)
+void am_subscriber_remove(uint64_t thread)
+{
+    struct subscriber *s;
+
+    am_lock(&calls.lock);
+    s = subscriber_find_locked(thread);
+    if (s != NULL && --s->n_streams == 0) {
+        LIST_REMOVE(s, all);
+        free(s);
+        /* aclrtProcessReport ends with its thread's last stream. */
+        pthread_cond_broadcast(&calls.callbacks_changed);
+    }
+    am_unlock(&calls.lock);
+}
+
+static struct call *callback_next_locked(uint64_t thread) AM_REQUIRES(calls.lock)
 {
     struct call *call;
 
-    TAILQ_FOREACH (call, &callbacks, next) {
+    TAILQ_FOREACH (call, &calls.callbacks, next) {
         if (call->thread == thread)
             return call;
     }
@@ -337,13 +343,13 @@ static struct call *callback_next_locked(uint64_t thread) AM_REQUIRES(am_sched.l
 }
 
 /* A thread in aclrtProcessReport waits for a callback, or for the end of its last stream. */
-static bool callback_is_there_locked(uint64_t thread) AM_REQUIRES(am_sched.lock)
+static bool callback_is_due_locked(uint64_t thread) AM_REQUIRES(calls.lock)
 {
     return callback_next_locked(thread) != NULL || subscriber_find_locked(thread) == NULL;
 }
 
 static aclError process_locked(uint64_t thread, int32_t timeout_ms)
-    AM_REQUIRES(am_sched.lock)
+    AM_REQUIRES(calls.lock)
 {
     uint64_t until = am_clock_after_ms(timeout_ms);
     struct call *call;
@@ -352,21 +358,18 @@ static aclError process_locked(uint64_t thread, int32_t timeout_ms)
                    subscriber_find_locked(thread) != NULL,
                ACL_ERROR_RT_THREAD_SUBSCRIBE,
                "no stream is subscribed by this thread; call aclrtSubscribeReport first");
-    /*
-     * Not with am_sched_wait_locked(): chaos mode would step for it all the time, since
-     * such a thread always waits.
-     */
-    while (!callback_is_there_locked(thread)) {
-        int rc = am_cond_wait_locked(&am_sched.lock, &callbacks_changed, until);
+    /* Not am_wait_locked(): in chaos mode a thread that always waits would do all steps. */
+    while (!callback_is_due_locked(thread)) {
+        int rc = am_cond_wait_locked(&calls.lock, &calls.callbacks_changed, until);
 
-        /* It may have come while this thread, whose time is over, did not run. */
-        AM_REQUIRE(rc == 0 || callback_is_there_locked(thread),
-                   ACL_ERROR_RT_REPORT_TIMEOUT, "no callback came in %d ms", timeout_ms);
+        AM_REQUIRE(rc == 0 || callback_is_due_locked(thread), ACL_ERROR_RT_REPORT_TIMEOUT,
+                   "no callback was due in %d ms", timeout_ms);
     }
     while ((call = callback_next_locked(thread)) != NULL) {
-        call_unlist_locked(call);
-        call_run_locked(call);
-        call_put(call);
+        call_take_locked(call);
+        am_unlock(&calls.lock);
+        call_run(call);
+        am_lock(&calls.lock);
     }
     return ACL_SUCCESS;
 }
@@ -375,9 +378,9 @@ aclError am_call_process(int32_t timeout_ms)
 {
     aclError rc;
 
-    am_lock(&am_sched.lock);
+    am_lock(&calls.lock);
     rc = process_locked((uint64_t)pthread_self(), timeout_ms);
-    am_unlock(&am_sched.lock);
+    am_unlock(&calls.lock);
     return rc;
 }
 
@@ -404,105 +407,120 @@ aclError am_call_make_callback(uint64_t thread, aclrtCallback function, void *da
     return call_make(&callback_ops, &like, ret_task);
 }
 
+/* ---- host functions ---- */
+
 static void *host_main(void *arg);
 
 /* 0 or an errno. */
-static int host_make_locked(void) AM_REQUIRES(am_sched.lock)
+static int thread_make_locked(void) AM_REQUIRES(calls.lock)
 {
-    struct host *host = am_sys_malloc(sizeof *host);
-    int rc = host == NULL ? ENOMEM : am_thread_start(&host->thread, host_main, NULL);
+    struct host_thread *thread = am_sys_calloc(1, sizeof *thread);
+    int rc =
+        thread == NULL ? ENOMEM : am_thread_start(&thread->thread, host_main, thread);
 
     if (rc != 0) {
-        free(host);
+        free(thread);
         return rc;
     }
-    SLIST_INSERT_HEAD(&hosts.threads, host, next);
-    hosts.n_threads++;
+    TAILQ_INSERT_HEAD(&calls.threads, thread, next);
+    calls.n_threads++;
     return 0;
 }
 
 /* One thread at least, and a few for calls that wait. */
-static int hosts_grow_locked(void) AM_REQUIRES(am_sched.lock)
+static int threads_grow_locked(void)
 {
     int rc;
 
-    if (hosts.is_stopping || (hosts.n_threads > 0 && hosts.n_idle >= hosts.n_calls) ||
-        hosts.n_threads > HOSTS_EAGER)
+    if (calls.is_stopping || (calls.n_threads > 0 && calls.n_idle >= calls.n_functions) ||
+        calls.n_threads > THREADS_EAGER)
         return 0;
-    rc = host_make_locked();
-    return hosts.n_threads > 0 ? 0 : rc; /* the existing threads take turns */
+    rc = thread_make_locked();
+    return calls.n_threads > 0 ? 0 : rc; /* the existing threads run all calls */
 }
 
 /* For the only free thread: whether it has to take the next call, since no other will. */
-static bool host_look_out_locked(void) AM_REQUIRES(am_sched.lock)
+static bool spare_wait_locked(void) AM_REQUIRES(calls.lock)
 {
-    uint64_t until = am_clock() + STALL;
-    uint64_t n_done = hosts.n_done;
+    uint64_t until = am_clock() + SPARE_WAIT;
+    uint64_t n_done = calls.n_done;
     bool is_stalled;
 
-    hosts.has_lookout = true;
-    while (n_done == hosts.n_done && !hosts.is_stopping &&
-           am_cond_wait_locked(&am_sched.lock, &hosts.done, until) == 0)
+    calls.has_spare = true;
+    while (n_done == calls.n_done && !calls.is_stopping &&
+           am_cond_wait_locked(&calls.lock, &calls.done, until) == 0)
         ;
-    hosts.has_lookout = false;
-    is_stalled = n_done == hosts.n_done && hosts.n_calls > 0 && !hosts.is_stopping &&
-                 hosts.n_inside == hosts.n_threads - 1;
+    calls.has_spare = false;
+    is_stalled = n_done == calls.n_done && calls.n_functions > 0 && !calls.is_stopping &&
+                 calls.n_inside == calls.n_threads - 1;
     if (is_stalled)
-        host_make_locked(); /* where that fails, calls wait for their turn */
+        thread_make_locked(); /* if that fails, calls wait for a thread */
     return is_stalled;
 }
 
-static void host_run_locked(void) AM_REQUIRES(am_sched.lock)
+static void host_run_locked(struct host_thread *thread) AM_REQUIRES(calls.lock)
 {
-    struct call *call = TAILQ_FIRST(&hosts.calls);
+    struct call *call = TAILQ_FIRST(&calls.functions);
 
-    call_unlist_locked(call);
-    hosts.n_calls--;
-    hosts.n_inside++;
-    call_run_locked(call);
-    hosts.n_inside--;
-    hosts.n_done++;
-    call_put(call);
+    call_take_locked(call);
+    thread->is_inside = true;
+    calls.n_inside++;
+    am_unlock(&calls.lock);
+    am_epoch_enter();
+    call_run(call);
+    am_epoch_leave();
+    am_lock(&calls.lock);
 }
 
 static void *host_main(void *arg)
 {
-    am_lock(&am_sched.lock);
-    while (!hosts.is_stopping) {
-        if (hosts.n_calls == 0) {
-            hosts.n_idle++;
-            am_cond_wait_locked(&am_sched.lock, &hosts.work, AM_FOREVER);
-            hosts.n_idle--;
-        } else if (hosts.n_threads <= HOSTS_EAGER || hosts.n_idle > 0 ||
-                   hosts.has_lookout || host_look_out_locked()) {
-            host_run_locked();
+    struct host_thread *thread = arg;
+    bool is_abandoned;
+
+    self = thread;
+    am_lock(&calls.lock);
+    while (!calls.is_stopping && !thread->is_abandoned) {
+        if (calls.n_functions == 0) {
+            calls.n_idle++;
+            am_cond_wait_locked(&calls.lock, &calls.work, AM_FOREVER);
+            calls.n_idle--;
+        } else if (calls.n_threads <= THREADS_EAGER || calls.n_idle > 0 ||
+                   calls.has_spare || spare_wait_locked()) {
+            host_run_locked(thread);
         }
     }
-    am_unlock(&am_sched.lock);
+    is_abandoned = thread->is_abandoned;
+    am_unlock(&calls.lock);
+    if (is_abandoned)
+        free(thread);
     return NULL;
 }
 
-AM_NO_LOCK_ANALYSIS
-static bool hostfunc_poll(struct am_task *task, struct am_sched *sched,
-                          struct am_waitlist **ret_list)
+static enum am_poll hostfunc_poll(struct am_task *task)
 {
     struct call *call = (struct call *)task;
+    enum am_poll poll;
+    bool was_started;
 
-    *ret_list = &call->waiting;
-    if (!call->is_started) {
-        call_start_locked(call, &hosts.calls);
-        hosts.n_calls++;
-        pthread_cond_signal(&hosts.work);
-        hosts_grow_locked();
-        if (sched->setup.is_chaotic)
-            call_linger_locked(call);
+    am_lock(&calls.lock);
+    was_started = call->is_started;
+    if (!was_started) {
+        call_list_locked(call, &calls.functions);
+        pthread_cond_signal(&calls.work);
+        threads_grow_locked();
     }
-    return call->is_done;
+    poll = call_poll_locked(call, was_started);
+    am_unlock(&calls.lock);
+    return poll;
 }
 
-/* One that is due gets a thread in the end. */
+/* A function that is due gets a thread in the end. */
 static const struct am_task_ops hostfunc_ops = {
-    .poll = hostfunc_poll, .comes_alone = true, .drop = call_drop};
+    .poll = hostfunc_poll,
+    .withdraw = call_withdraw,
+    .free = call_free,
+    .completes_by_itself = true,
+};
 
 aclError am_call_make_hostfunc(aclrtHostFunc function, void *data,
                                struct am_task **ret_task)
@@ -510,43 +528,74 @@ aclError am_call_make_hostfunc(aclrtHostFunc function, void *data,
     struct call like = {.function = function, .data = data, .is_blocking = true};
     int rc;
 
-    am_lock(&am_sched.lock);
-    rc = hosts_grow_locked();
-    am_unlock(&am_sched.lock);
+    am_lock(&calls.lock);
+    rc = threads_grow_locked();
+    am_unlock(&calls.lock);
     AM_REQUIRE(rc == 0, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                "no thread for a host function: %s (see ulimit -u)", strerror(rc));
     return call_make(&hostfunc_ops, &like, ret_task);
 }
 
+/* ---- start and stop ---- */
+
 void am_calls_start(void)
 {
     pthread_once(&calls_once, calls_init);
-    am_lock(&am_sched.lock);
-    hosts.is_stopping = false;
-    am_unlock(&am_sched.lock);
+    am_lock(&calls.lock);
+    calls.is_stopping = false;
+    am_unlock(&calls.lock);
+}
+
+/* Functions that streams abandoned have some time to return. */
+static void functions_wait_locked(void) AM_REQUIRES(calls.lock)
+{
+    struct am_patience patience = {AM_STALL_TIMEOUT, am_clock()};
+
+    while (calls.n_inside > 0 &&
+           am_patience_look(&patience, am_clock(), 2 * STOP_INTERVAL))
+        am_cond_wait_locked(&calls.lock, &calls.done, am_clock() + STOP_INTERVAL);
+    if (calls.n_inside > 0)
+        am_log(AM_LOG_WARN,
+               "%u host function%s not returned %d seconds after the streams ended; the "
+               "library stops without waiting for it",
+               calls.n_inside, calls.n_inside == 1 ? " has" : "s have",
+               (int)(AM_STALL_TIMEOUT / AM_SECOND));
+}
+
+static void threads_stop_locked(void) AM_REQUIRES(calls.lock)
+{
+    struct host_thread *thread;
+
+    while ((thread = TAILQ_FIRST(&calls.threads)) != NULL) {
+        TAILQ_REMOVE(&calls.threads, thread, next);
+        if (thread->is_inside) {
+            thread->is_abandoned = true;
+            calls.n_inside--;
+            pthread_detach(thread->thread);
+            continue;
+        }
+        am_unlock(&calls.lock);
+        pthread_join(thread->thread, NULL);
+        free(thread);
+        am_lock(&calls.lock);
+    }
+    calls.n_threads = 0;
 }
 
 void am_calls_stop(void)
 {
-    struct host *host;
     struct call *call;
 
-    am_lock(&am_sched.lock);
-    hosts.is_stopping = true;
-    pthread_cond_broadcast(&hosts.work);
-    pthread_cond_broadcast(&hosts.done);
-    while ((host = SLIST_FIRST(&hosts.threads)) != NULL) {
-        SLIST_REMOVE_HEAD(&hosts.threads, next);
-        am_unlock(&am_sched.lock);
-        pthread_join(host->thread, NULL);
-        free(host);
-        am_lock(&am_sched.lock);
-    }
-    hosts.n_threads = 0;
-    /* Callbacks that did not block their stream, and that no thread fetched. */
-    while ((call = TAILQ_FIRST(&callbacks)) != NULL) {
+    am_lock(&calls.lock);
+    calls.is_stopping = true;
+    pthread_cond_broadcast(&calls.work);
+    pthread_cond_broadcast(&calls.done);
+    functions_wait_locked();
+    threads_stop_locked();
+    /* Callbacks that did not block their stream, and that no thread has run. */
+    while ((call = TAILQ_FIRST(&calls.callbacks)) != NULL) {
         call_unlist_locked(call);
         call_put(call);
     }
-    am_unlock(&am_sched.lock);
+    am_unlock(&calls.lock);
 }

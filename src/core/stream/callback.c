@@ -6,26 +6,23 @@
 #include "core/stream/call.h"
 #include "core/stream/stream.h"
 
-static aclError subscribe_locked(uint64_t thread, struct am_stream *stream)
-    AM_REQUIRES(am_sched.lock)
-{
-    AM_REQUIRE(!stream->is_dead, ACL_ERROR_RT_INVALID_HANDLE,
-               "the stream was destroyed by another thread");
-    AM_REQUIRE(stream->callback_thread == 0, ACL_ERROR_RT_STREAM_SUBSCRIBE,
-               "stream %d is subscribed already; call aclrtUnSubscribeReport first",
-               stream->id);
-    AM_TRY(am_subscriber_add_locked(thread));
-    stream->callback_thread = thread;
-    return ACL_SUCCESS;
-}
-
 aclError am_callback_subscribe(uint64_t thread, struct am_stream *stream)
 {
-    aclError rc;
+    aclError rc = ACL_SUCCESS;
 
-    am_lock(&am_sched.lock);
-    rc = subscribe_locked(thread, stream);
-    am_unlock(&am_sched.lock);
+    am_lock(&stream->queue.lock);
+    if (stream->queue.is_closed)
+        rc = am_fail(ACL_ERROR_RT_INVALID_HANDLE,
+                     "the stream was destroyed by another thread");
+    else if (stream->callback_thread != 0)
+        rc = am_fail(ACL_ERROR_RT_STREAM_SUBSCRIBE,
+                     "stream %d is subscribed already; call aclrtUnSubscribeReport first",
+                     stream->id);
+    else
+        rc = am_subscriber_add(thread);
+    if (rc == ACL_SUCCESS)
+        stream->callback_thread = thread;
+    am_unlock(&stream->queue.lock);
     return rc;
 }
 
@@ -33,16 +30,16 @@ aclError am_callback_unsubscribe(uint64_t thread, struct am_stream *stream)
 {
     aclError rc = ACL_SUCCESS;
 
-    am_lock(&am_sched.lock);
+    am_lock(&stream->queue.lock);
     if (stream->callback_thread == 0 || stream->callback_thread != thread) {
         rc = am_fail(ACL_ERROR_RT_STREAM_SUBSCRIBE,
                      "stream %d is not subscribed by thread 0x%llx", stream->id,
                      (unsigned long long)thread);
     } else {
         stream->callback_thread = 0;
-        am_subscriber_remove_locked(thread);
+        am_subscriber_remove(thread);
     }
-    am_unlock(&am_sched.lock);
+    am_unlock(&stream->queue.lock);
     return rc;
 }
 
@@ -50,9 +47,9 @@ static uint64_t thread_of(struct am_stream *stream)
 {
     uint64_t thread;
 
-    am_lock(&am_sched.lock);
+    am_lock(&stream->queue.lock);
     thread = stream->callback_thread;
-    am_unlock(&am_sched.lock);
+    am_unlock(&stream->queue.lock);
     return thread;
 }
 

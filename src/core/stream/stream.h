@@ -1,11 +1,10 @@
 /*
- * Streams: a queue of the scheduler and one of the lane engine, with an owner, attributes and
- * a number.
+ * Streams: a queue with an owner, attributes and a number.
  *
- * A stream belongs to a context.  The scheduler's lock covers the list of streams and
- * everything in them that changes.  A stream dies by its own destroy call, with its
- * context, or with its device; its handle is dead from then on, and its memory goes with
- * the last reference.
+ * A stream belongs to a context.  One lock protects the lists of streams; the lock of its queue
+ * protects the attributes of a stream.  A stream ends by its own destroy call, with its
+ * context, or with its device.  Then its handle is invalid; its memory is freed with the last
+ * reference.
  */
 #ifndef AM_CORE_STREAM_H
 #define AM_CORE_STREAM_H
@@ -17,10 +16,8 @@
 #include "acl/acl_rt.h"
 #include "base/handle.h"
 #include "core/device/settings.h"
-#include "core/stream/lane.h"
-#include "core/stream/sched.h"
+#include "core/stream/queue.h"
 
-struct am_allocator;
 struct am_context;
 
 struct am_stream {
@@ -29,17 +26,14 @@ struct am_stream {
     int32_t device;
     struct am_context *context; /* holds a reference, alive or not */
     bool is_default;            /* its context's default stream */
-    bool is_dead;               /* no longer to be found */
+    bool is_dead;               /* not listed any more */
     uint32_t flags;             /* ACL_STREAM_* */
     struct am_queue queue;
-    struct am_lane_queue lane; /* all that queues tasks goes through it */
-    uint64_t callback_thread;  /* of the program, for its callbacks; 0: none subscribed */
+    uint64_t callback_thread; /* queue.lock, as the next ones; 0: none subscribed */
     uint32_t overflow_check;
     uint32_t custom_tag;
     uint32_t cache_op_info;
-    struct am_settings limits;      /* on the cores that its operators use */
-    struct am_allocator *allocator; /* the registered one, with a reference, or NULL */
-    void (*allocator_put)(struct am_allocator *allocator); /* comes with it */
+    struct am_settings limits; /* on the cores that its operators use */
     LIST_ENTRY(am_stream) all; /* of its device, newest first */
     uint64_t serial; /* grows with each stream; a walk remembers by it where it was */
 };
@@ -53,7 +47,7 @@ aclError am_stream_destroy(void *handle, bool is_forced);
  * reference.
  */
 aclError am_stream_get(void *handle, struct am_stream **ret_stream);
-/* The same for a handle that need not be alive; NULL: it is not, and nothing is said. */
+/* The same; NULL if the handle is not valid, which is not reported. */
 struct am_stream *am_stream_find(void *handle);
 void am_stream_put(struct am_stream *stream);
 
@@ -72,16 +66,16 @@ aclError am_stream_sync_device(int32_t device, int32_t timeout_ms);
 void am_stream_abort(struct am_stream *stream);
 void am_stream_stop(struct am_stream *stream);
 /*
- * All streams of a device, and functions of the program are waited for as well: true when
- * all were empty in time.
+ * The same for all streams of a device, and waits for functions of the program: true if all
+ * streams were empty in time.
  */
 bool am_stream_abort_device(int32_t device, uint64_t timeout_ns);
 
 bool am_stream_is_idle(struct am_stream *stream);
 
 /*
- * Asks all devices, and drops the launched tasks that are done, on any stream; false: some
- * are not done.  Tasks keep memory alive, also memory that the program has freed meanwhile.
+ * Polls all devices and frees the launched tasks that are done, on all streams; false: some
+ * are not done.  A task keeps memory alive that the program may have freed since.
  */
 bool am_stream_collect_all(void);
 
@@ -89,16 +83,16 @@ bool am_stream_collect_all(void);
 uint32_t am_stream_available(int32_t device);
 
 /*
- * The streams of a context (NULL: of the whole device) die.  With `wait` their tasks are
- * done first.  A stream whose wait no queued task can end is given up, with a warning.
- * Without `wait`, a running function of the program has some seconds to return.
+ * Ends the streams of a context (NULL: of the whole device).  With `wait` their tasks are
+ * done first, and a stream that stalls is given up, with a warning.  Without `wait`, a
+ * function of the program that runs has five seconds to return.
  */
 void am_stream_kill_all(int32_t device, const struct am_context *context, bool wait);
 
-/* Queues a task, or drops it; the stream's flags and state have been looked at. */
+/* Submits a task; if that fails, frees it. */
 aclError am_stream_submit(struct am_stream *stream, struct am_task *task);
 
-/* The same, and waits for it and for nothing that comes later. */
+/* The same, and waits for this task and the tasks before it. */
 aclError am_stream_submit_and_wait(struct am_stream *stream, struct am_task *task);
 
 /*
@@ -109,10 +103,7 @@ aclError am_stream_check_all(int32_t device, const struct am_context *context);
 
 uint64_t am_stream_count(void);
 
-/*
- * Called without a lock when a stream was synchronised or has ended: pools, which lie
- * above streams, give memory back then.
- */
+/* The function is called without a lock when a stream was synchronised or has ended. */
 void am_stream_set_synced(void (*synced)(int32_t device, int32_t stream));
 
 #endif

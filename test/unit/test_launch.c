@@ -1,4 +1,4 @@
-/* The lane engine over a device that does its work when the test says so. */
+/* Launched tasks: a queue of a device that does its work when the test says so. */
 #include "notes.h"
 
 #include <errno.h>
@@ -8,8 +8,7 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
-#include "core/stream/lane.h"
-#include "core/stream/sched_bypass.h"
+#include "core/stream/stall.h"
 
 /* ---- a device ---- */
 
@@ -31,7 +30,7 @@ static struct {
 
 static _Atomic uint64_t n_launches;
 
-/* The scheduler's lock is free for this thread, whatever others do. */
+/* No lock of all queues is held while the device is called. */
 static void assert_no_lock_of_all(void)
 {
     am_lock(&t.sched.lock);
@@ -99,6 +98,8 @@ static const struct am_backend_ops ops = {
 
 /* ---- tasks for it ---- */
 
+static char completed[256]; /* letters */
+
 struct job {
     struct am_task task;
     char letter;
@@ -115,12 +116,12 @@ static aclError job_launch(struct am_task *task, const struct am_backend_ops *la
     return ACL_SUCCESS;
 }
 
-static aclError job_collected(struct am_task *task, const struct am_backend_ops *lanes)
+static aclError job_completed(struct am_task *task, const struct am_backend_ops *lanes)
 {
     struct job *job = (struct job *)task;
 
     if (job->letter != '\0')
-        say(t.finished, job->letter);
+        say(completed, job->letter);
     return job->rc == ACL_SUCCESS ? ACL_SUCCESS : am_fail(job->rc, "job %c", job->letter);
 }
 
@@ -133,12 +134,12 @@ static aclError job_run(struct am_task *task)
     return ACL_SUCCESS;
 }
 
-static void job_cancel(struct am_task *task, const struct am_queue *queue)
+static void job_cancel(struct am_task *task, const struct am_cause *cause)
 {
     say(t.lost, ((struct job *)task)->letter);
 }
 
-static void job_drop(struct am_task *task)
+static void job_free(struct am_task *task)
 {
     struct job *job = (struct job *)task;
 
@@ -153,14 +154,12 @@ static void job_drop(struct am_task *task)
 }
 
 static const struct am_task_ops launched_ops = {.launch = job_launch,
-                                                .collected = job_collected,
+                                                .completed = job_completed,
                                                 .run = job_run,
                                                 .cancel = job_cancel,
-                                                .drop = job_drop};
+                                                .free = job_free};
 static const struct am_task_ops queued_ops = {
-    .run = job_run, .cancel = job_cancel, .drop = job_drop};
-
-static struct am_lane_queue lanes[4];
+    .run = job_run, .cancel = job_cancel, .free = job_free};
 
 static aclError job_put(unsigned lane, const struct am_task_ops *how, struct job like)
 {
@@ -172,9 +171,9 @@ static aclError job_put(unsigned lane, const struct am_task_ops *how, struct job
     am_task_init(&job->task, how);
     job->task.function = "aclrtJob";
     t.n_live++;
-    rc = am_lane_submit(&lanes[lane], &job->task);
+    rc = am_queue_submit(&t.queue[lane], &job->task, NULL);
     if (rc != ACL_SUCCESS)
-        job_drop(&job->task);
+        job_free(&job->task);
     return rc;
 }
 
@@ -190,41 +189,43 @@ static void jobs_put(unsigned lane, const char *letters)
 /* The device does so much of what it has. */
 static void device_do(unsigned lane, uint64_t n)
 {
-    lanes[lane].lane->done += n;
-}
-
-static void lanes_begin(void)
-{
-    memset(&device, 0, sizeof device);
-    n_launches = 0;
-    for (unsigned i = 0; i < 4; i++) {
-        am_lane_init(&lanes[i], &t.sched, &t.queue[i], &ops, 0);
-        am_lock(&t.sched.lock);
-        am_bypass_open_locked(&t.sched, &t.queue[i]);
-        am_unlock(&t.sched.lock);
-    }
+    t.queue[lane].lane->done += n;
 }
 
 static int begin_steps(void **state)
 {
-    setup_steps(state);
-    lanes_begin();
+    memset(&device, 0, sizeof device);
+    memset(completed, 0, sizeof completed);
+    n_launches = 0;
+    clock_ns = 1000 * SECOND;
+    clock_tick = 0;
+    begin_device(&(struct am_sched_setup){.now = clock_now}, &ops);
     return 0;
 }
 
 static int begin_workers(void **state)
 {
-    setup_workers(state);
-    lanes_begin();
+    begin_steps(state);
+    begin_device(&(struct am_sched_setup){.now = am_clock, .n_workers = 3}, &ops);
     return 0;
 }
 
 static int end(void **state)
 {
-    for (unsigned i = 0; i < 4; i++)
-        am_lane_destroy(&lanes[i]);
+    int rc = teardown(state);
+
     assert_int_equal(device.n_open, 0);
-    return teardown(state);
+    return rc;
+}
+
+static bool collect(unsigned queue)
+{
+    return am_queue_poll(&t.queue[queue], false) == AM_PROGRESS_NONE;
+}
+
+static int wait_launched(unsigned queue)
+{
+    return am_queue_wait_launched(&t.queue[queue], AM_FOREVER);
 }
 
 /* ---- what is claimed ---- */
@@ -232,15 +233,15 @@ static int end(void **state)
 static void tasks_are_launched_and_dropped_when_they_are_done(void **state)
 {
     jobs_put(0, "ABC");
-    assert_int_equal(lanes[0].n_tasks, 3);
-    assert_false(am_lane_collect(&lanes[0]));
+    assert_int_equal(t.queue[0].n_launched, 3);
+    assert_false(collect(0));
     assert_string_equal(t.dropped, "");
     device_do(0, 2);
-    assert_false(am_lane_collect(&lanes[0]));
-    assert_string_equal(t.finished, "AB");
+    assert_false(collect(0));
+    assert_string_equal(completed, "AB");
     assert_string_equal(t.dropped, "AB");
     device_do(0, 1);
-    assert_true(am_lane_collect(&lanes[0]));
+    assert_true(collect(0));
     assert_string_equal(t.dropped, "ABC");
     assert_string_equal(t.ran, "");
     assert_false(step()); /* the scheduler had nothing of it */
@@ -280,11 +281,11 @@ static void launched_tasks_are_collected_while_more_are_launched(void **state)
     device.is_eager = true;
     for (unsigned i = 0; i < 1000; i++) {
         assert_int_equal(job_put(0, &launched_ops, (struct job){0}), ACL_SUCCESS);
-        assert_true(lanes[0].n_tasks <= 64);
+        assert_true(t.queue[0].n_launched <= 64);
     }
     /* and the device is not asked for each of them */
     assert_true(device.n_polls <= 1000 / 64 + 1);
-    assert_int_equal(am_lane_wait(&lanes[0], AM_FOREVER), 0);
+    assert_int_equal(wait_launched(0), 0);
     assert_int_equal(t.n_live, 0);
 }
 
@@ -292,8 +293,8 @@ static void a_failure_of_the_device_is_kept_for_the_stream(void **state)
 {
     jobs_put(0, "AB");
     device.rc = ACL_ERROR_RT_LOST_HEARTBEAT;
-    assert_int_equal(am_lane_wait(&lanes[0], AM_FOREVER), 0);
-    assert_string_equal(t.finished, "");
+    assert_int_equal(wait_launched(0), 0);
+    assert_string_equal(completed, "");
     assert_string_equal(t.lost, "AB");
     assert_string_equal(t.dropped, "AB");
     assert_int_equal(t.queue[0].error, ACL_ERROR_RT_LOST_HEARTBEAT);
@@ -309,7 +310,7 @@ static void a_failure_when_it_is_done_is_one_tasks(void **state)
     job_put(0, &launched_ops,
             (struct job){.letter = 'B', .rc = ACL_ERROR_RT_PARAM_INVALID});
     jobs_put(0, "C");
-    assert_int_equal(am_lane_wait(&lanes[0], AM_FOREVER), 0);
+    assert_int_equal(wait_launched(0), 0);
     assert_string_equal(t.lost, "B");
     assert_int_equal(t.queue[0].error, ACL_ERROR_RT_PARAM_INVALID);
 }
@@ -320,26 +321,22 @@ static void a_stopped_stream_launches_nothing(void **state)
     t.queue[0].stop_on_failure = true;
     job_put(0, &launched_ops,
             (struct job){.letter = 'A', .rc = ACL_ERROR_RT_PARAM_INVALID});
-    assert_int_equal(am_lane_wait(&lanes[0], AM_FOREVER), 0);
+    assert_int_equal(wait_launched(0), 0);
     jobs_put(0, "BC");
     step_all();
     assert_int_equal(n_launches, 1);
     assert_string_equal(t.lost, "ABC");
-    am_lock(&t.sched.lock);
+    am_lock(&t.queue[0].lock);
     assert_int_equal(am_queue_report_locked(&t.queue[0], 0), ACL_ERROR_RT_PARAM_INVALID);
-    am_bypass_open_locked(&t.sched, &t.queue[0]);
-    am_unlock(&t.sched.lock);
+    am_unlock(&t.queue[0].lock);
     jobs_put(0, "D");
     assert_int_equal(n_launches, 2);
-    assert_int_equal(am_lane_wait(&lanes[0], AM_FOREVER), 0);
+    assert_int_equal(wait_launched(0), 0);
 }
 
 static void a_closed_stream_takes_nothing(void **state)
 {
-    am_lock(&t.sched.lock);
-    am_bypass_close_locked(&t.sched, &t.queue[0]);
     t.queue[0].is_closed = true;
-    am_unlock(&t.sched.lock);
     assert_int_equal(job_put(0, &launched_ops, (struct job){.letter = 'A'}),
                      ACL_ERROR_RT_INVALID_HANDLE);
     assert_string_equal(t.dropped, "A");
@@ -365,90 +362,75 @@ static void a_task_with_a_deadline_is_not_launched(void **state)
     job->letter = 'A';
     job->task.deadline = SECOND;
     t.n_live++;
-    assert_int_equal(am_lane_submit(&lanes[0], &job->task), ACL_SUCCESS);
+    assert_int_equal(am_queue_submit(&t.queue[0], &job->task, NULL), ACL_SUCCESS);
     step_all();
     assert_string_equal(t.ran, "A");
 }
 
-/* An abort drops the barrier with the rest; what was launched stays and is waited for. */
+/* Launched tasks have begun; those behind them are dropped when their turn comes. */
 static void dropping_leaves_what_was_launched(void **state)
 {
     jobs_put(0, "Abc");
     step_all();
-    drop_tasks(0);
-    assert_string_equal(t.lost, "bc");
-    jobs_put(0, "Bd");
-    assert_int_equal(n_launches, 2);
-    step_all();
-    assert_string_equal(t.ran, "");
-    device_do(0, 2);
-    step_all();
-    assert_string_equal(t.ran, "d");
-    assert_string_equal(t.dropped, "bcABd");
-}
-
-/* An abort while the watcher is at the barrier; then another task comes. */
-static void abort_and_go_on(void)
-{
-    am_lock(&t.sched.lock);
-    assert_int_equal(am_sched_drain_locked(&t.sched, &t.queue[0], 0), ETIMEDOUT);
-    am_unlock(&t.sched.lock);
+    assert_int_equal(am_queue_drop(&t.queue[0], false, 0), ETIMEDOUT);
     jobs_put(0, "d");
-}
-
-static void a_task_after_an_abort_comes_after_what_was_launched(void **state)
-{
-    job_put(0, &launched_ops, (struct job){.letter = 'A', .at_drop = abort_and_go_on});
-    jobs_put(0, "Bc");
-    device_do(0, 1);
     step_all();
-    assert_string_equal(t.lost, "c");
     assert_string_equal(t.ran, "");
     device_do(0, 1);
     step_all();
+    assert_string_equal(t.lost, "bc");
     assert_string_equal(t.ran, "d");
-    assert_string_equal(t.dropped, "AcBd");
+    assert_string_equal(t.dropped, "Abcd");
+    assert_string_equal(completed, "A");
+}
+
+/* While a thread completes launched tasks, no task behind them begins. */
+static void step_and_submit(void)
+{
+    jobs_put(0, "d");
+    step();
+    assert_string_equal(t.ran, "");
+}
+
+static void a_task_begins_after_the_launched_tasks_are_completed(void **state)
+{
+    job_put(0, &launched_ops, (struct job){.letter = 'A', .at_drop = step_and_submit});
+    device_do(0, 1);
+    assert_false(collect(1) && !collect(0));
+    step_all();
+    assert_string_equal(t.ran, "d");
+    assert_string_equal(t.dropped, "Ad");
 }
 
 static void a_wait_has_the_driver_wait_once(void **state)
 {
     jobs_put(0, "AB");
-    assert_int_equal(am_lane_wait(&lanes[0], AM_FOREVER), 0);
+    assert_int_equal(wait_launched(0), 0);
     assert_int_equal(device.n_syncs, 1);
     assert_string_equal(t.dropped, "AB");
-    assert_int_equal(am_lane_wait(&lanes[0], AM_FOREVER), 0);
+    assert_int_equal(wait_launched(0), 0);
     assert_int_equal(device.n_syncs, 1);
 }
 
 static void a_wait_with_a_timeout_ends(void **state)
 {
     jobs_put(0, "A");
-    assert_int_equal(am_lane_wait(&lanes[0], am_clock() + AM_MILLISECOND), ETIMEDOUT);
-    assert_int_equal(device.n_syncs, 0); /* the driver's own wait has no end */
+    clock_tick = AM_MILLISECOND;
+    assert_int_equal(am_queue_wait_launched(&t.queue[0], AM_MILLISECOND), ETIMEDOUT);
+    assert_int_equal(device.n_syncs, 0); /* the driver's own wait has no limit */
     device_do(0, 1);
-    assert_int_equal(am_lane_wait(&lanes[0], am_clock() + 60 * SECOND), 0);
+    assert_int_equal(am_queue_wait_launched(&t.queue[0], 60 * SECOND), 0);
+    clock_tick = 0;
     assert_string_equal(t.dropped, "A");
 }
 
-static void work_of_the_caller_comes_after_what_was_launched(void **state)
+static void a_queue_with_launched_tasks_is_not_idle(void **state)
 {
+    assert_true(am_queue_is_idle(&t.queue[0]));
     jobs_put(0, "A");
-    assert_true(am_lane_try_begin(&lanes[0], true));
-    assert_string_equal(t.dropped, "A");
-    jobs_put(0, "B"); /* while the caller is at it, the device gets nothing */
-    assert_int_equal(n_launches, 1);
-    am_sched_end(&t.sched, &t.queue[0]);
-    step_all();
-    assert_string_equal(t.ran, "B");
-}
-
-static void a_task_that_takes_no_time_waits_for_what_was_launched(void **state)
-{
-    assert_true(am_lane_pass(&lanes[0]));
-    jobs_put(0, "A");
-    assert_false(am_lane_pass(&lanes[0]));
-    assert_int_equal(am_lane_wait(&lanes[0], AM_FOREVER), 0);
-    assert_true(am_lane_pass(&lanes[0]));
+    assert_false(am_queue_is_idle(&t.queue[0]));
+    assert_int_equal(wait_launched(0), 0);
+    assert_true(am_queue_is_idle(&t.queue[0]));
 }
 
 /* ---- threads ---- */
@@ -466,13 +448,13 @@ static void *stream_main(void *arg)
                                  (struct job){.order = &order, .place = i}),
                          ACL_SUCCESS);
         if (i % 97 == 0) {
-            am_lane_wait(&lanes[lane], AM_FOREVER);
+            wait_launched(lane);
             wait_queue(lane, AM_FOREVER);
         }
     }
-    am_lane_wait(&lanes[lane], AM_FOREVER);
+    wait_launched(lane);
     wait_queue(lane, AM_FOREVER);
-    am_lane_wait(&lanes[lane], AM_FOREVER);
+    wait_launched(lane);
     assert_int_equal(order, N_JOBS);
     return NULL;
 }
@@ -499,15 +481,15 @@ static void *shared_main(void *arg)
 {
     for (unsigned i = 0; i < N_JOBS; i++) {
         if ((uintptr_t)arg == 0)
-            am_lane_collect(&lanes[0]);
+            collect(0);
         else if ((uintptr_t)arg == 1 && i % 8 == 0)
-            am_lane_wait(&lanes[0], AM_FOREVER);
+            wait_launched(0);
         else
             assert_int_equal(
                 job_put(0, i % 50 == 0 ? &queued_ops : &launched_ops, (struct job){0}),
                 ACL_SUCCESS);
     }
-    am_lane_wait(&lanes[0], AM_FOREVER);
+    wait_launched(0);
     wait_queue(0, AM_FOREVER);
     return NULL;
 }
@@ -534,11 +516,10 @@ int main(void)
         lane_step(without_a_lane_the_scheduler_does_it),
         lane_step(a_task_with_a_deadline_is_not_launched),
         lane_step(dropping_leaves_what_was_launched),
-        lane_step(a_task_after_an_abort_comes_after_what_was_launched),
+        lane_step(a_task_begins_after_the_launched_tasks_are_completed),
         lane_step(a_wait_has_the_driver_wait_once),
         lane_step(a_wait_with_a_timeout_ends),
-        lane_step(work_of_the_caller_comes_after_what_was_launched),
-        lane_step(a_task_that_takes_no_time_waits_for_what_was_launched),
+        lane_step(a_queue_with_launched_tasks_is_not_idle),
         lane_work(streams_of_several_threads_keep_their_order),
         lane_work(several_threads_may_use_one_stream),
     };
