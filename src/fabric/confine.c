@@ -54,21 +54,31 @@ static const int allowed[] = {
     CALL(restart_syscall), CALL(rseq), CALL(set_robust_list), CALL(exit),
     CALL(exit_group)};
 
-/* Calls that are allowed if an argument, masked, has a value. */
+/* Calls that are allowed if argument number arg, masked, has a value.  32 bits count. */
 static const struct {
     int call;
-    struct scmp_arg_cmp if_;
+    unsigned arg;
+    uint32_t mask;
+    uint32_t value;
 } conditional[] = {
     /* Landlock does not cover Unix sockets.  Newer UCX reads routes by netlink. */
-    {CALL(socket), SCMP_A0_32(SCMP_CMP_EQ, AF_INET)},
-    {CALL(socket), SCMP_A0_32(SCMP_CMP_EQ, AF_INET6)},
-    {CALL(socket), SCMP_A0_32(SCMP_CMP_EQ, AF_NETLINK)},
-    {CALL(openat),
-     SCMP_A2_32(SCMP_CMP_MASKED_EQ, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC, 0)},
-    {CALL(mmap), SCMP_A2_32(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)},
-    {CALL(mprotect), SCMP_A2_32(SCMP_CMP_MASKED_EQ, PROT_EXEC, 0)},
-    {CALL(prlimit64), SCMP_A0_32(SCMP_CMP_EQ, 0)},
+    {CALL(socket), 0, UINT32_MAX, AF_INET},
+    {CALL(socket), 0, UINT32_MAX, AF_INET6},
+    {CALL(socket), 0, UINT32_MAX, AF_NETLINK},
+    {CALL(openat), 2, O_WRONLY | O_RDWR | O_CREAT | O_TRUNC, 0},
+    {CALL(mmap), 2, PROT_EXEC, 0},
+    {CALL(mprotect), 2, PROT_EXEC, 0},
+    {CALL(prlimit64), 0, UINT32_MAX, 0},
 };
+
+static int allow_if(scmp_filter_ctx filter, int call, unsigned arg, uint32_t mask,
+                    uint32_t value)
+{
+    struct scmp_arg_cmp compare = {
+        .arg = arg, .op = SCMP_CMP_MASKED_EQ, .datum_a = mask, .datum_b = value};
+
+    return seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, call, 1, &compare);
+}
 
 int am_confine_calls(void)
 {
@@ -76,14 +86,13 @@ int am_confine_calls(void)
     /* abort() sends a signal to this process. */
     int rc = filter == NULL
                  ? -ENOMEM
-                 : seccomp_rule_add(filter, SCMP_ACT_ALLOW, CALL(tgkill), 1,
-                                    SCMP_A0_32(SCMP_CMP_EQ, (unsigned)getpid()));
+                 : allow_if(filter, CALL(tgkill), 0, UINT32_MAX, (uint32_t)getpid());
 
     for (size_t i = 0; rc == 0 && i < sizeof allowed / sizeof allowed[0]; i++)
         rc = seccomp_rule_add(filter, SCMP_ACT_ALLOW, allowed[i], 0);
     for (size_t i = 0; rc == 0 && i < sizeof conditional / sizeof conditional[0]; i++)
-        rc = seccomp_rule_add_array(filter, SCMP_ACT_ALLOW, conditional[i].call, 1,
-                                    &conditional[i].if_);
+        rc = allow_if(filter, conditional[i].call, conditional[i].arg,
+                      conditional[i].mask, conditional[i].value);
     if (rc == 0) /* for the threads of UCX too */
         rc = seccomp_attr_set(filter, SCMP_FLTATR_CTL_TSYNC, 1);
     if (rc == 0 && prctl(PR_SET_DUMPABLE, 0) != 0)
