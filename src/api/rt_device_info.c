@@ -1,5 +1,5 @@
 /*
- * Information about devices: figures, names, ids, topology.
+ * Information about devices: attributes, names, ids, topology.
  *
  * Three ids of a device in the documents' words: the user's (am_device.id, which nearly
  * all calls take), the logical one (am_device.driver_id, which ASCEND_RT_VISIBLE_DEVICES
@@ -45,7 +45,7 @@ static aclError product_figure(aclrtDevAttr attr, int64_t otherwise, int64_t *re
 {
     int64_t value = otherwise;
 
-    AM_REQUIRE(am_product_figure(am_setup.product, attr, &value) || otherwise != -1,
+    AM_REQUIRE(am_product_attr(am_setup.product, attr, &value) || otherwise != -1,
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "%s have no published figure for attribute %d", am_setup.product->title,
                (int)attr);
@@ -163,7 +163,7 @@ aclError am_aclrtGetDeviceUtilizationRate(int32_t deviceId,
                "utilizationInfo.utilizationExtend is %p; it is reserved and takes NULL",
                (void *)utilizationInfo->utilizationExtend);
     AM_TRY(am_device_find(deviceId, NULL));
-    am_product_figure(am_setup.product, ACL_DEV_ATTR_VECTOR_CORE_NUM, &n_vector_cores);
+    am_product_attr(am_setup.product, ACL_DEV_ATTR_VECTOR_CORE_NUM, &n_vector_cores);
     *utilizationInfo = (aclrtUtilizationInfo){
         .vectorUtilization = n_vector_cores > 0 ? 0 : -1,
         .memoryUtilization = -1,

@@ -119,8 +119,8 @@ static bool cores_of_product(aclrtDevResLimitType type, int64_t *ret_cores)
     aclrtDevAttr attr = type == ACL_RT_DEV_RES_CUBE_CORE ? ACL_DEV_ATTR_CUBE_CORE_NUM
                                                          : ACL_DEV_ATTR_VECTOR_CORE_NUM;
 
-    return am_product_figure(am_setup.product, attr, ret_cores) ||
-           am_product_figure(am_setup.product, ACL_DEV_ATTR_AICORE_CORE_NUM, ret_cores);
+    return am_product_attr(am_setup.product, attr, ret_cores) ||
+           am_product_attr(am_setup.product, ACL_DEV_ATTR_AICORE_CORE_NUM, ret_cores);
 }
 
 static bool limit_get(struct am_settings *limits, aclrtDevResLimitType type,

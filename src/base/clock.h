@@ -20,7 +20,7 @@ static inline uint64_t am_clock(void)
 
 #define AM_FOREVER UINT64_MAX
 
-/* The time after so many nanoseconds, and how many are left until a time. */
+/* The time after a number of nanoseconds, and the nanoseconds until a time. */
 static inline uint64_t am_clock_after(uint64_t ns)
 {
     uint64_t now = ns == AM_FOREVER ? 0 : am_clock();

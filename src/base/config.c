@@ -175,7 +175,7 @@ static int vendor_from_json(json_t *root, struct am_config *config, char *why)
 }
 
 /*
- * The vendor has keys that we do not know, so only a name that looks like ours is taken
+ * The vendor has keys that we do not know, so only a name that resembles ours is taken
  * for a slip.
  */
 static int names_check(json_t *root, char *why)

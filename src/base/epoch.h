@@ -167,7 +167,7 @@ void am_epoch_defer(struct am_deferred *deferred,
 
 /*
  * Waits until every section of another thread that had begun has ended, and runs all
- * deferred frees, also those that they defer.  The caller's section is suspended.
+ * deferred frees, also the frees that they defer.  The caller's section is suspended.
  */
 void am_epoch_synchronize(void);
 

@@ -8,7 +8,7 @@
  *     EE1001: aclrtUnmapMem: nothing is mapped at 0x100000200000 [107000
  *     ACL_ERROR_RT_PARAM_INVALID]
  *
- * AM_REQUIRE and AM_TRY, and those that consist of them, are the only macros that return.
+ * AM_REQUIRE, AM_TRY, and the macros that consist of them, are the only macros that return.
  * They may stand only before the first thing that the function has to release.
  */
 #ifndef AM_BASE_ERROR_H

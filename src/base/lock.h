@@ -1,7 +1,7 @@
 /*
  * Mutexes with a rank.
  *
- * A thread may take a lock only when its rank is higher than that of every lock it holds;
+ * A thread may acquire a lock only if the rank is higher than the ranks of all locks it holds;
  * locks of one rank are never held together.  Builds with assertions keep each thread's
  * list and abort on a reversal, naming both.  Clang checks _locked functions by the
  * attributes (-Wthread-safety).
@@ -38,7 +38,7 @@ enum am_rank {
     AM_RANK_BANK,        /* frames of a bank */
     AM_RANK_FABRIC,      /* the start of the fabric process */
     AM_RANK_SHARE,       /* exports to other processes, and to other machines */
-    AM_RANK_LEDGER,      /* the ledger, and with it that of all processes */
+    AM_RANK_LEDGER,      /* the ledger, which all processes share */
     AM_RANK_RUNDIR,      /* the runtime directory */
     AM_RANK_LEAF,        /* held for a few lines, nothing is called under it */
 };

@@ -18,7 +18,7 @@
 #include "base/uuid.h"
 
 /*
- * Reads a small file below root; false when there is none.  Plain calls: whatever fails here means
+ * Reads a small file below root; false if the file does not exist.  Plain calls: whatever fails here means
  * "no limit".
  */
 static bool file_read(const char *root, const char *path, char *text, size_t size)

@@ -46,8 +46,8 @@ bool am_machine_has_node(int node);
 int am_machine_current_node(void);
 
 /*
- * 16 bytes (base/uuid.h) that stay the same for this machine: /etc/machine-id, and where
- * there is none, made from the host's name.  They are the machine's secret; make an
+ * 16 bytes (base/uuid.h) that stay the same for this machine: /etc/machine-id, or,
+ * if it does not exist, a hash of the host's name.  They are the machine's secret; make an
  * identifier from them.
  */
 void am_machine_id(uint8_t *ret_id);
@@ -56,7 +56,7 @@ void am_machine_id_under(const char *root, const char *host, uint8_t *ret_id);
 
 /*
  * 16 bytes that are the same for all that runs on this machine, in containers too, from
- * its start on; where the system does not tell, the same everywhere.
+ * its boot on; the same everywhere if the system does not provide it.
  */
 void am_machine_boot_id(uint8_t *ret_id);
 /* The same with another root for /proc. */

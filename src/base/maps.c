@@ -1,7 +1,7 @@
 /*
  * See maps.h.
  *
- * From Linux 6.11 on, one ioctl tells the mapping around an address; a range is mostly
+ * From Linux 6.11 on, one ioctl returns the mapping around an address; a range is mostly
  * one mapping, so that is one call whatever the size.  Before, there is the text of
  * /proc/self/maps, tens of microseconds of it.  A short range is then asked page by page:
  * a futex call reads a word, or changes it to what it is, and fails with EFAULT where a
@@ -129,7 +129,7 @@ static int text_check(uintptr_t addr, uintptr_t last, unsigned access)
         unsigned long high;
         char rights[5];
 
-        /* The rest of a line that did not fit does not look like this. */
+        /* The rest of a line that did not fit does not match. */
         if (sscanf(line, "%lx-%lx %4s", &low, &high, rights) != 3 || high <= addr)
             continue;
         if (low > addr)

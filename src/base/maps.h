@@ -15,14 +15,14 @@ enum {
     AM_MAPS_WRITE = 1u << 1,
 };
 
-/* Holds a descriptor between the two, where the kernel answers questions by it. */
+/* A descriptor is open between the two, if the kernel supports queries by it. */
 void am_maps_open(void);
 void am_maps_close(void);
 
 /*
  * Whether all of the range can be used in this way: 0, -EACCES when some of it is
- * protected, -EFAULT when some of it is not mapped.  0 also where the system does not
- * tell.
+ * protected, -EFAULT when some of it is not mapped.  0 also if the system cannot
+ * report it.
  */
 int am_maps_check(uintptr_t addr, size_t size, unsigned access);
 

@@ -76,8 +76,8 @@ pid_t am_process_own_id(void)
 }
 
 /*
- * Field 22 of /proc/PID/stat, behind the name, which may hold anything.  0: there is none,
- * or it has ended and its parent has not looked yet: field 3 is Z and field 20, its
+ * Field 22 of /proc/PID/stat, behind the name, which may hold anything.  0: no such process,
+ * or it has ended and its parent has not waited for it yet: field 3 is Z and field 20, its
  * threads, is not more than one.
  */
 static uint64_t start_read(pid_t pid)
@@ -149,7 +149,7 @@ int am_process_find(pid_t outer_id, struct am_process *ret_process)
     rc = process_open(&process);
     if (rc != 0)
         return rc;
-    /* One that has ended keeps its id until its parent looks. */
+    /* A process that has ended has its id until its parent waits for it. */
     if (!am_process_is_alive(&process) ||
         (own > 1 && !process_has_outer_id(&process, outer_id))) {
         am_process_close(&process);

@@ -1,5 +1,5 @@
 /*
- * Processes, told apart even when one has got the id of another that is gone.
+ * Processes, distinguished even if one has the id of another that has ended.
  *
  * A process is its id and a descriptor of it (pidfd).  Two that are alive at one moment
  * and have the same id are the same one, so nothing else has to be compared.  Where the

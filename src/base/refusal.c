@@ -65,7 +65,7 @@ static bool module_find(uintptr_t addr, Dl_info *ret_info)
 
 /*
  * The call in the program: of the frames above this one the first whose code is not ours.
- * 0 where there is none, as in a program that is linked with our objects.
+ * 0 if every frame is ours, as in a program that is linked with our objects.
  */
 static uintptr_t place_find(void)
 {

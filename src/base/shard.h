@@ -2,10 +2,10 @@
  * Shards: data that many threads change, in parts.
  *
  * A cache line that several cores write moves from core to core, which costs more than all
- * the rest of a short call.  So such data has AM_SHARDS parts, each in lines of its own, and
- * a thread uses the part of its number.  Threads are numbered as they come.  Two threads
- * may have the same part, so a part is still atomic, or behind a lock; but as long as
- * there are not more threads than parts, no thread waits for another one.
+ * the rest of a short call.  So such data has AM_SHARDS parts in separate cache lines, and a
+ * thread uses the part of its number.  Threads are numbered in the order of their first use.
+ * Two threads may have the same part, so a part is still atomic, or protected by a lock; but
+ * with at most AM_SHARDS threads no thread waits for another one.
  *
  * A tally is a number in parts: each thread adds to its own part, and a reader adds them
  * up.  A part may be negative; the sum is right when no thread is in a call.

@@ -115,7 +115,7 @@ void am_fault_arm_with(uint64_t nth, bool persistent, int error);
 AM_TEST_EXPORT void am_fault_disarm(void);
 AM_TEST_EXPORT bool am_fault_fired(void);
 /*
- * The same places, and those that am_step() marks: at the nth the process sends itself this
+ * The same calls, and each am_step(): at the nth the process sends itself this
  * signal, once.
  */
 AM_TEST_EXPORT void am_fault_arm_signal(uint64_t nth, int signal);
@@ -127,7 +127,7 @@ size_t am_page_size(void);
 void am_step(void);
 
 /*
- * Between two looks of a reader that takes no lock: another thread may do anything here.
+ * Between two reads of a thread that holds no lock: another thread may run here.
  * Tests have it do so (test/unit/moments.h).
  */
 void am_moment(void);

@@ -4,12 +4,12 @@
 #include <stdint.h>
 #include <string.h>
 
-/* Which code points a sequence of so many bytes has; fewer bytes would do for less. */
+/* The code points of a sequence of n bytes; smaller ones take fewer bytes. */
 static const uint32_t least[] = {0, 0, 0x80, 0x800, 0x10000};
 
 #define MOST UINT32_C(0x10ffff)
 
-/* How many bytes the character at `at` has; 0: it is none, or one that is not to be shown. */
+/* The bytes of the character at `at`; 0: not a character, or one that is not printed. */
 static size_t character_size(const uint8_t *at)
 {
     size_t n = at[0] < 0x80   ? 1

@@ -13,7 +13,7 @@
  * backend's are real, of those.
  */
 aclError am_devices_open(struct am_devices *devices);
-/* The ledger's configuration for them, or for those that a start would make. */
+/* The ledger's configuration for the devices, or for the devices of the next start. */
 aclError am_devices_config(struct am_ledger_config *ret_config);
 /* Ends the work, streams, pools, events, contexts and imports of all devices. */
 void am_devices_end(struct am_devices *devices);

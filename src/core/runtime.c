@@ -172,7 +172,7 @@ static bool launched_collect(void)
 
 /*
  * Once, before anything is up: the parts that lie above memory and streams say what they
- * have to be told, so that memory and streams need to know nothing of them.
+ * are notified of, so that memory and streams do not depend on them.
  */
 static void runtime_init(void)
 {

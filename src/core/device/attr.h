@@ -37,7 +37,7 @@ bool am_attr_is_ddr(aclrtMemAttr attr);
 
 /*
  * Whether the product and the rules take this description of physical memory, as far as
- * that can be told without looking at devices and nodes.
+ * that does not depend on devices and nodes.
  */
 aclError am_attr_check(const aclrtPhysicalMemProp *prop);
 

@@ -19,7 +19,7 @@ void am_context_put(struct am_context *context)
         am_named_free(&context->named);
 }
 
-/* This process is one of those that use the device, or there are too many. */
+/* This process uses the device; fails if too many processes do. */
 static aclError device_use(struct am_device *device)
 {
     struct am_domain *domain = am_domain_get(&device->domain);

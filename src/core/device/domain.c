@@ -177,7 +177,7 @@ struct am_domain *am_domain_get(_Atomic(struct am_domain *) *slot)
 
 /*
  * The part of the credits that was there before the charges were read, and still is.  Memory that another
- * thread gives back between the two looks is in the charges no more, and must not be taken from them.
+ * thread releases between the two reads is not charged any more, and must not be subtracted.
  */
 static size_t credits_still(struct am_domain *domain, size_t before)
 {
@@ -197,7 +197,7 @@ size_t am_domain_in_use(struct am_domain *domain)
     return (used > idle ? used - idle : 0) + shared;
 }
 
-/* The bytes that the ledger has left; for a device, that of all processes. */
+/* The bytes that are left; of a device, the ledger counts all processes. */
 static size_t domain_left(struct am_domain *domain)
 {
     size_t before = credits_sum(domain);

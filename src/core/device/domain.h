@@ -41,7 +41,7 @@ union am_domain_part {
         struct am_lock lock;
         bool is_closed;              /* lock; the library stops: no memory is entered */
         unsigned n_physes;           /* lock; entered and not freed */
-        LIST_HEAD(, am_phys) physes; /* lock; those that end with the device */
+        LIST_HEAD(, am_phys) physes; /* lock; physes that end with the device */
         atomic_size_t credit;        /* bytes that are charged and not in use */
         atomic_bool keeps;           /* freed bytes become credit */
     };
@@ -109,7 +109,7 @@ aclError am_domain_share(struct am_domain *domain, size_t size, uint64_t *ret_sh
 
 /*
  * Memory that the heaps keep for reuse: it is not charged, but a real device has less free
- * memory meanwhile.  The heaps register how to count it and how to free it.
+ * memory.  The heaps register how to count it and how to free it.
  */
 struct am_reclaim {
     size_t (*idle)(struct am_domain *domain); /* bytes */

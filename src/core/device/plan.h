@@ -16,7 +16,7 @@ struct am_plan {
     int32_t n_all;
     size_t memory;   /* of the machine */
     size_t capacity; /* of each device; real ones may have less */
-    int32_t n_real;  /* 0: devices are played */
+    int32_t n_real;  /* 0: devices are emulated */
 };
 
 aclError am_plan_make(struct am_plan *plan);

@@ -30,7 +30,7 @@ static const struct {
     const char *product;
     aclrtDevAttr attr;
     int64_t value;
-} figures[] = {
+} attrs[] = {
 #define AM_FIGURE(product_, attr_, value_) {product_, ACL_DEV_ATTR_##attr_, value_},
 #include "core/device/product_attrs.def"
 #undef AM_FIGURE
@@ -67,7 +67,7 @@ static bool is_rest(const char *text)
     return n > 0 && n <= REST_MAX && text[n] == '\0';
 }
 
-/* Whether the name, which may lack "Ascend", is that of the soc; its spelling then. */
+/* Whether the name, which may lack "Ascend", names the soc; its spelling then. */
 static bool soc_is(const char *soc, const char *name, char ret_soc[AM_SOC_SIZE])
 {
     const char *end = strchr(soc, '*');
@@ -84,7 +84,7 @@ static bool soc_is(const char *soc, const char *name, char ret_soc[AM_SOC_SIZE])
     return true;
 }
 
-/* The product of a name or an alias; its soc is that of a usual chip. */
+/* The product of a name or an alias, with the name of its usual chip. */
 static const struct am_product *find_family(const char *name, char ret_soc[AM_SOC_SIZE])
 {
     const struct am_product *product = find_by_name(name);
@@ -113,12 +113,12 @@ const struct am_product *am_product_find(const char *name, char ret_soc[AM_SOC_S
     return find_family(name + strlen(ASCEND), ret_soc);
 }
 
-bool am_product_figure(const struct am_product *product, aclrtDevAttr attr,
-                       int64_t *ret_value)
+bool am_product_attr(const struct am_product *product, aclrtDevAttr attr,
+                     int64_t *ret_value)
 {
-    for (size_t i = 0; i < AM_ARRAY_SIZE(figures); i++) {
-        if (figures[i].attr == attr && strcmp(figures[i].product, product->name) == 0) {
-            *ret_value = figures[i].value;
+    for (size_t i = 0; i < AM_ARRAY_SIZE(attrs); i++) {
+        if (attrs[i].attr == attr && strcmp(attrs[i].product, product->name) == 0) {
+            *ret_value = attrs[i].value;
             return true;
         }
     }

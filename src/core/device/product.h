@@ -1,4 +1,4 @@
-/* The Ascend products that can be played, and what each can do: products.def. */
+/* The Ascend products that can be emulated, and their features: products.def. */
 #ifndef AM_CORE_PRODUCT_H
 #define AM_CORE_PRODUCT_H
 
@@ -31,16 +31,16 @@ struct am_product {
 
 /*
  * By the product's name, an alias or the name of one of its chips (socs.def), in any case;
- * NULL when there is none.  The soc is the chip that was named, otherwise the product's.
+ * NULL if there is no such product.  The soc is the chip that was named, otherwise the product's.
  */
 const struct am_product *am_product_find(const char *name, char ret_soc[AM_SOC_SIZE]);
 
 /*
- * A figure that aclrtGetDeviceInfo gives, from figures.def; false where the documents
+ * A value that aclrtGetDeviceInfo returns, from product_attrs.def; false if the documents
  * have none.
  */
-bool am_product_figure(const struct am_product *product, aclrtDevAttr attr,
-                       int64_t *ret_value);
+bool am_product_attr(const struct am_product *product, aclrtDevAttr attr,
+                     int64_t *ret_value);
 
 /* "950 (Ascend950PR_9589), A3 (Ascend910_9391), ...": for messages. */
 const char *am_product_names(void);

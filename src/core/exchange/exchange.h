@@ -47,7 +47,7 @@ aclError am_export_add(const struct am_export *what, struct am_ticket *ret_ticke
 
 /*
  * Lists processes, by ids of aclrtDeviceGetBareTgid, for an export of ours: all of them or
- * none.  They are those that have the ids now, not those that get them later.  may_miss:
+ * none.  The processes that have the ids now are listed, not processes that get them later.  may_miss:
  * ids that no process of this machine has may be those of other machines, and are left
  * out.
  */
@@ -61,7 +61,7 @@ void am_export_withdraw(uint64_t number);
 bool am_export_is_own(enum am_share_kind kind, const struct am_ticket *ticket);
 /* Its object with one more reference; NULL: it is not exported, or its object ends. */
 struct am_named *am_export_get(enum am_share_kind kind, const struct am_ticket *ticket);
-/* The ticket of an export of ours; false when there is none of the number. */
+/* The ticket of an export of ours; false if the number is not exported. */
 bool am_export_find(enum am_share_kind kind, uint64_t number,
                     struct am_ticket *ret_ticket);
 

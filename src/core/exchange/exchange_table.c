@@ -374,7 +374,7 @@ int am_export_table_answer(const struct am_wire_request *request,
                            const struct am_process *peer, int socket)
 {
     enum am_share_kind kind = request->kind;
-    /* A number that does not exist and one that the peer may not import look the same. */
+    /* The reply is the same if the number does not exist and if the peer may not import it. */
     struct am_wire_reply reply = am_wire_reply(AM_WIRE_REFUSED, kind, NULL, 0);
     struct export *export;
     int fd = -1;

@@ -80,7 +80,7 @@ aclError am_key_export(void *addr, size_t size, bool is_open, char ret_key[AM_KE
     rc = am_share_offer(phys, AM_SHARE_BLOCK, size, is_open, &ticket);
     if (rc == ACL_SUCCESS)
         am_key_print(AM_SHARE_BLOCK, &ticket, ret_key);
-    am_phys_put(phys); /* which ends the key, where the block was freed meanwhile */
+    am_phys_put(phys); /* ends the key if another thread has freed the block */
     return rc;
 }
 

@@ -24,7 +24,7 @@ void am_key_print(enum am_share_kind kind, const struct am_ticket *ticket,
 aclError am_key_parse(enum am_share_kind kind, const char *key,
                       struct am_ticket *ret_ticket);
 
-/* is_open: for any process of this user; otherwise for those that are listed. */
+/* is_open: for any process of this user; otherwise for listed processes. */
 aclError am_key_export(void *addr, size_t size, bool is_open, char ret_key[AM_KEY_SIZE]);
 aclError am_key_trust(const char *key, const int32_t *ids, size_t n);
 /* Whether this process exports it: 107000 otherwise. */

@@ -182,7 +182,7 @@ static aclError export_begin(struct am_phys *phys)
     return ACL_SUCCESS;
 }
 
-/* The number takes effect, unless the handle died meanwhile. */
+/* The number takes effect, unless another thread has freed the handle. */
 static aclError export_end(struct am_phys *phys, uint64_t number)
 {
     bool is_dead;

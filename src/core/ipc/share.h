@@ -23,10 +23,10 @@ struct am_import;
 struct am_import_reply;
 struct am_phys;
 
-/* is_open: for any process of this user; otherwise for those that are listed. */
+/* is_open: for any process of this user; otherwise for listed processes. */
 aclError am_share_export(void *handle, enum am_share_kind kind, bool is_open,
                          struct am_ticket *ret_ticket);
-/* By ids of aclrtDeviceGetBareTgid, added to those that are listed already. */
+/* By ids of aclrtDeviceGetBareTgid, added to the listed processes. */
 aclError am_share_trust(enum am_share_kind kind, const struct am_ticket *ticket,
                         const int32_t *ids, size_t n);
 

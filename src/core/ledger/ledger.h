@@ -80,8 +80,8 @@ bool am_ledger_charge(struct am_ledger *ledger, int32_t device, size_t size);
 void am_ledger_uncharge(struct am_ledger *ledger, int32_t device, size_t size);
 
 /*
- * If not NULL, called whenever the bytes of a device that this process holds, with those that
- * it has exported, have changed.  May be called with locks held, by several threads at once.
+ * If not NULL, called whenever the bytes of a device that this process holds, with the bytes
+ * that it has exported, have changed.  May be called with locks held, by several threads at once.
  */
 typedef void (*am_ledger_hook)(int32_t device, uint64_t held);
 extern _Atomic(am_ledger_hook) am_ledger_changed;
@@ -91,7 +91,7 @@ size_t am_ledger_in_use(struct am_ledger *ledger, int32_t device);
 
 /*
  * The memory that other processes hold of the device, for a message: " (of these 512 MB
- * by process 77 (python3), 2 MB shared)"; empty if there is none.
+ * by process 77 (python3), 2 MB shared)"; empty if no other process holds any.
  */
 #define AM_LEDGER_WHO 256
 void am_ledger_who(struct am_ledger *ledger, int32_t device, char *ret_text);

@@ -54,7 +54,7 @@ struct ledger_kind {
 /* The file. */
 struct ledger_label {
     struct ledger_kind kind;
-    uint64_t id;     /* that of the segment, too */
+    uint64_t id;     /* the segment has the same id */
     int32_t segment; /* the segment's number */
     int32_t
         not_segment; /* its complement: damage differs from a segment that was removed */

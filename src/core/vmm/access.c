@@ -92,8 +92,8 @@ aclError am_vspace_open(void *addr, size_t size)
         struct am_mapping *first;
 
         if (!am_mapping_lock(at, &first))
-            return am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p was unmapped meanwhile",
-                           (void *)at);
+            return am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                           "%p was unmapped by another thread", (void *)at);
         at = row_end_locked(first, end);
         rc = row_open_locked(first, at);
         am_unlock(&first->reservation->lock);

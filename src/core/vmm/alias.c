@@ -44,7 +44,7 @@ static aclError ranges_check(void *dst, size_t size, void *src)
     AM_REQUIRE(start == (uintptr_t)dst, ACL_ERROR_RT_PARAM_INVALID,
                "virPtrDst: %p lies inside the reservation at %p; pass its start", dst,
                (void *)start);
-    /* Nothing is mapped there yet, and what this call maps is no source of its own. */
+    /* Nothing is mapped there yet, and what this call maps is not a source for the same call. */
     AM_REQUIRE(dst <= src || (size_t)((char *)dst - (char *)src) >= size,
                ACL_ERROR_RT_PARAM_INVALID,
                "virPtrSrc: %zu bytes at %p overlap virPtrDst %p, where nothing is mapped",

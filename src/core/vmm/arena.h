@@ -6,7 +6,7 @@
  * all; an extent that is given back is used again for the same number of chunks, rounded
  * a little.  Addresses are plenty, so extents are never joined again.  The addresses of
  * a mapping are given back with its last reference, so they name nothing else while work
- * is in flight.  Pinned memory has arenas of its own: a device's driver may need the
+ * is in flight.  Pinned memory has separate arenas: a device's driver may need the
  * addresses of all other arenas for itself.
  */
 #ifndef AM_CORE_ARENA_H

@@ -169,7 +169,7 @@ bool am_vspace_kill(struct am_phys *phys)
         am_lock(&phys->lock);
         mapping = LIST_FIRST(&phys->mappings);
         am_unlock(&phys->lock);
-        if (mapping != NULL) /* valid in this section, also if it is unmapped meanwhile */
+        if (mapping != NULL) /* valid in this section, also if another thread unmaps it */
             mapping_kill(mapping);
     } while (mapping != NULL);
     return had_handle;
@@ -360,7 +360,7 @@ enum source {
 
 /*
  * Lists the mapping with its memory, to which it gets a reference; false if the handle was
- * freed since it was looked up, or the device was reset.
+ * freed since the lookup, or the device was reset.
  */
 static bool phys_add_mapping(struct am_mapping *mapping, enum source source)
 {
@@ -498,7 +498,7 @@ aclError am_vspace_map_like(void *addr, const struct am_mapping *source, bool ha
     if (rc != 0)
         return rc;
     if (am_mapping_find(source->start) != source || phys->is_killed)
-        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p was unmapped meanwhile",
+        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p was unmapped by another thread",
                      (void *)source->start);
     else
         rc = map_locked(r, (uintptr_t)addr, source->asked, source->size, phys, has_access,
@@ -557,7 +557,7 @@ void am_vspace_unmap_heap(struct am_mapping *mapping)
 /* ---- unmap ---- */
 
 /*
- * A device may use the memory for long, and other threads need the lock meanwhile.  So
+ * A device may use the memory for long, and other threads need the lock.  So
  * the memory that is to be unmapped is blocked before the lock is taken.  The returned
  * mapping is for mapping_unblock(); NULL: there is nothing to block.
  */

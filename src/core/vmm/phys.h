@@ -27,7 +27,7 @@ struct am_phys {
     struct am_named named;
     _Atomic uint32_t handle_refs; /* written under lock, as the next three */
     uint32_t n_mappings;
-    bool was_mapped; /* ever, by this handle or by that of its export */
+    bool was_mapped; /* ever, by this handle or by the exported one */
     /* With its device: it is neither mapped nor retained any more.  Read without lock. */
     atomic_bool is_killed;
     uint8_t export; /* lock; enum am_phys_export: core/ipc/share.h */
@@ -90,7 +90,7 @@ void am_phys_uncharge(struct am_phys *phys);
 aclError am_phys_charge(struct am_phys *phys, size_t asked);
 
 /*
- * Memory of another process: that of a descriptor, described by prop, used in this
+ * Memory of another process: the memory of a descriptor, described by prop, used in this
  * domain.  The exporter is charged for it.
  */
 struct am_import {
@@ -122,7 +122,7 @@ aclError am_phys_get(void *handle, struct am_phys **ret_phys);
 struct am_phys *am_phys_ref(struct am_phys *phys);
 void am_phys_put(struct am_phys *phys);
 
-/* Ends the export of memory; false: there is none.  No lock is held. */
+/* Ends the export of memory; false: it is not exported.  No lock is held. */
 bool am_phys_end_export(struct am_phys *phys);
 
 /* All memory of a domain: mappings go, handles die; work in flight keeps what it holds. */

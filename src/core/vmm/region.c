@@ -65,12 +65,12 @@ bool am_region_cut_locked(const struct am_backend_ops *backend, size_t size, siz
     uintptr_t start = (uintptr_t)want;
 
     /*
-     * Not for a caller with an address of its own, which the region might cover, nor for
+     * Not for a caller that requests an address, which the region might cover, nor for
      * large reservations.
      */
     if (region->backend == NULL && want == NULL && size <= CUT_MAX)
         region_open_locked(region, backend);
-    if (region->backend != backend) /* none, or left by one that stopped meanwhile */
+    if (region->backend != backend) /* none, or of a backend that was stopped */
         return false;
     if (want != NULL &&
         (!is_inside(region, start, size) || am_reservation_first(start, size) != NULL))

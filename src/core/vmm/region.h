@@ -1,7 +1,7 @@
 /*
  * Addresses in stock, where the backend takes long to reserve them (AM_CAP_STOCK).
  *
- * A GPU's driver takes 0.7 to 3.4 us for a reservation (H200), and the books of one 0.1 us
+ * A GPU's driver takes 0.7 to 3.4 us for a reservation (H200), and our record of one 0.1 us
  * more, which for 2 MB is more than the twentieth that the bench allows.
  *
  * A region is one large reservation of the backend's, from which those of the program

@@ -11,7 +11,7 @@
 bool am_reservation_lock(uintptr_t addr, struct am_reservation **ret_reservation)
     AM_TRY_ACQUIRE(true, (*ret_reservation)->lock);
 
-/* Allocates the table of mappings, if there is none: 0 or -ENOMEM.  r is locked, or new. */
+/* Allocates the table of mappings, if it does not exist: 0 or -ENOMEM.  r is locked, or new. */
 int am_reservation_prepare(struct am_reservation *r);
 
 /*

@@ -152,8 +152,8 @@ LIST_HEAD(am_extents, am_extent);
 struct am_region {
     const struct am_backend_ops *backend; /* NULL: none was asked yet */
     uintptr_t start;
-    size_t size;    /* 0: there is none */
-    uintptr_t next; /* where room is looked for */
+    size_t size;    /* 0: no region */
+    uintptr_t next; /* where the search for a free range starts */
     uintptr_t end;  /* from here on none was cut */
     size_t n_cut;   /* reservations that are cut from it */
 };
