@@ -144,7 +144,7 @@ static void costs_print(void)
         am_link_send(&link, &frame, 0);
         am_link_took(&link, am_link_output(&link, &bytes));
     }
-    printf("%llu bytes for a link, %llu for a importer, %llu for a grant; %.1f us for a "
+    printf("%llu bytes for a link, %llu for an importer, %llu for a grant; %.1f us for a "
            "frame\n",
            (unsigned long long)sizeof(struct am_link),
            (unsigned long long)sizeof(struct am_importer),

@@ -188,7 +188,7 @@ static json_t *fabric_json(void)
 
     if (am_rundir_look(&dir) != 0)
         return all;
-    am_remote_records_visit(dir, fabric_row_add, all);
+    am_remote_records_each(dir, fabric_row_add, all);
     close(dir);
     return all;
 }

@@ -105,7 +105,7 @@ struct am_conns {
     uint64_t n_ever;
     /* Connect; the owner reports a failure later. */
     void (*open)(struct am_conn *conn);
-    /* Tell the exporter that the importer closes the connection. */
+    /* Send that the importer closes the connection. */
     void (*close)(struct am_conn *conn);
 };
 

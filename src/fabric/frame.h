@@ -50,13 +50,13 @@ struct am_welcome {
 };
 
 enum am_frame_kind {
-    AM_FRAME_HEARTBEAT = 1, /* a sign of life */
-    AM_FRAME_WORKER,        /* exporter: the address of its UCX worker */
-    AM_FRAME_IMPORT,        /* importer */
-    AM_FRAME_GRANT,         /* exporter: the answer */
-    AM_FRAME_RELEASE,       /* importer: the memory is not used any more */
-    AM_FRAME_ECHO,          /* importer; the exporter answers with the same */
-    AM_FRAME_RECONNECT,     /* importer, once more connected; the exporter answers */
+    AM_FRAME_HEARTBEAT = 1,
+    AM_FRAME_WORKER,    /* exporter: the address of its UCX worker */
+    AM_FRAME_IMPORT,    /* importer */
+    AM_FRAME_GRANT,     /* exporter: the answer */
+    AM_FRAME_RELEASE,   /* importer: the memory is not used any more */
+    AM_FRAME_ECHO,      /* importer; the exporter answers with the same */
+    AM_FRAME_RECONNECT, /* importer, once more connected; the exporter answers */
     AM_FRAME_CLOSE, /* exporter: asks for the connection; importer: it may be closed */
     AM_FRAME_KINDS,
 };
@@ -72,11 +72,11 @@ struct am_frame {
     uint64_t counter; /* of this direction, from 0 */
     union {
         struct {
-            uint64_t n_used; /* how often the importer used the connection */
+            uint64_t n_used; /* how often the importer has used the connection */
         } beat;
         struct {
             uint32_t size;
-            uint32_t lease_ms; /* how long grants are kept for an importer that is away */
+            uint32_t lease_ms; /* how long grants are kept for a disconnected importer */
             uint8_t address[AM_FRAME_WORKER_MAX];
             uint32_t port; /* where UCX listens; 0: not known */
             uint32_t zero;
@@ -103,7 +103,7 @@ struct am_frame {
         struct {
             uint32_t n_grants; /* that the importer has */
             uint32_t is_known; /* the answer: they are all there */
-            uint8_t source[4]; /* as that of `import` */
+            uint8_t source[4]; /* as import.source */
         } reconnect;
         uint8_t all[AM_FRAME_SIZE - 16 - AM_FRAME_MAC];
     };

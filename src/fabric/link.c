@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- codes ---- */
+/* ---- MACs and keys ---- */
 
 struct part {
     const void *bytes;
@@ -153,7 +153,7 @@ void am_link_took(struct am_link *link, size_t size)
     link->queue_at += size;
     if (link->queue_at < link->queue_end)
         return;
-    /* An idle link keeps no memory for what it may send. */
+    /* An idle link has no buffer. */
     free(link->queue);
     link->queue = NULL;
     link->queue_at = link->queue_end = link->queue_size = 0;
@@ -170,7 +170,7 @@ void am_link_send(struct am_link *link, struct am_frame *frame, uint64_t now)
     link->sent = now;
 }
 
-/* ---- life ---- */
+/* ---- begin and end ---- */
 
 void am_link_init(struct am_link *link, const struct am_link_spec *spec)
 {
@@ -204,7 +204,7 @@ void am_link_destroy(struct am_link *link)
 
 void am_link_close(struct am_link *link)
 {
-    /* The exporter says nothing to a process without its key. */
+    /* The exporter closes the connection of a process without the key. */
     bool is_refusal =
         !link->is_server && link->state == AM_LINK_HANDSHAKE && link->hello.version != 0;
 
@@ -213,7 +213,7 @@ void am_link_close(struct am_link *link)
 
 /* ---- handshake ---- */
 
-/* Text of the peer that goes into messages ends within its field. */
+/* The name of the host is used in messages, so it must be terminated. */
 static bool who_is_sane(const struct am_frame_who *who)
 {
     return memchr(who->host, '\0', sizeof who->host) != NULL && who->zero == 0;
@@ -249,7 +249,7 @@ static void hello_take(struct am_link *link, const uint8_t *bytes)
     queue_add(link, proof, sizeof *proof);
 }
 
-/* At the exporter.  The code is checked before anything that it covers is looked at. */
+/* At the exporter.  The MAC is checked before the fields that it covers are used. */
 static void proof_take(struct am_link *link, const uint8_t *bytes, uint64_t now)
 {
     struct am_welcome welcome = {.who = link->who};
@@ -319,7 +319,7 @@ static void frame_take(struct am_link *link, const uint8_t *bytes, uint64_t now)
         link->frame(link->arg, &frame);
 }
 
-/* How long the message is that comes next. */
+/* The size of the next message. */
 static size_t message_size(const struct am_link *link)
 {
     if (link->state == AM_LINK_UP)
@@ -341,14 +341,14 @@ static void message_take(struct am_link *link, const uint8_t *bytes, uint64_t no
         welcome_take(link, bytes, now);
 }
 
-/* Whether the message that comes next begins with AM_FRAME_MAGIC. */
+/* Whether the next message begins with AM_FRAME_MAGIC. */
 static bool has_magic(const struct am_link *link)
 {
     return link->state == AM_LINK_HANDSHAKE &&
            (link->is_server || link->hello.version == 0);
 }
 
-/* Adds to a message that is there in part: whether it is whole now. */
+/* Adds to a partial message; true if it is complete. */
 static bool partial_add(struct am_link *link, const uint8_t *bytes, size_t size,
                         size_t whole)
 {
@@ -360,7 +360,7 @@ static bool partial_add(struct am_link *link, const uint8_t *bytes, size_t size,
     }
     memcpy(link->partial + link->n_partial, bytes, size);
     link->n_partial += size;
-    /* Another program's greeting may be shorter than a message: it is not waited for. */
+    /* Another program may send less than a message and wait. */
     if (has_magic(link) && memcmp(link->partial, AM_FRAME_MAGIC,
                                   link->n_partial < sizeof link->hello.magic
                                       ? link->n_partial
@@ -381,7 +381,7 @@ void am_link_input(struct am_link *link, const void *bytes, size_t size, uint64_
             message_take(link, at, now);
         } else if (partial_add(link, at, n, whole)) {
             message_take(link, link->partial, now);
-            /* An idle link keeps no memory for what may come. */
+            /* An idle link has no buffer. */
             free(link->partial);
             link->partial = NULL;
             link->n_partial = 0;

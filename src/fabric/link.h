@@ -1,18 +1,17 @@
 /*
  * One authenticated connection between two fabric processes, as a state machine.
  *
- * Bytes that arrived go in, bytes to send come out, and the time is given: there is no
- * socket, no clock and no thread in here, so tests, the fuzz target and the simulator run
+ * The owner passes received bytes and the time in, and sends the bytes that come out.  There
+ * is no socket, no clock and no thread here, so tests, the fuzz target and the simulator run
  * the same code.
  *
  * Both sides prove that they have the cluster's key, by an HMAC-SHA-256 over fresh random
  * numbers of both sides.  The keys of the two proofs and of the two directions differ, so
- * no message can be sent back as an answer.  Each later frame has a code over its
- * direction's counter and its content: frames that are repeated, left out or made by a
- * stranger end the link.  Nothing is encrypted.
+ * a message cannot be reflected.  Each later frame has a MAC over its content and a counter:
+ * a frame that is repeated, left out or forged ends the link.  Nothing is encrypted.
  *
- * A side that has nothing to say sends a beat now and then.  A side that hears nothing for
- * the timeout ends the link.
+ * An idle side sends heartbeats.  A side that receives nothing for the timeout ends the
+ * link.
  */
 #ifndef AM_FABRIC_LINK_H
 #define AM_FABRIC_LINK_H
@@ -28,7 +27,7 @@
 #define AM_LINK_HEARTBEATS 5                      /* in a timeout */
 #define AM_LINK_QUEUE_MAX (UINT64_C(1) << 20)     /* bytes that wait to be sent */
 
-/* The keys that are made of the cluster's; equal on all machines. */
+/* The keys that are derived from the cluster's key; equal on all machines. */
 struct am_link_keys {
     uint8_t client[32];
     uint8_t server[32];
@@ -49,12 +48,12 @@ enum am_link_end {
     AM_LINK_ALIVE,
     AM_LINK_CLOSED,  /* by the peer, or by the network */
     AM_LINK_REFUSED, /* the exporter closed it instead of a welcome */
-    AM_LINK_SILENT,  /* nothing was heard for the timeout */
+    AM_LINK_SILENT,  /* nothing was received for the timeout */
     AM_LINK_SLOW,    /* the handshake took too long */
     AM_LINK_VERSION, /* the peer speaks another version */
     AM_LINK_KEY,     /* the peer does not have the key */
-    AM_LINK_GARBAGE, /* the peer sent what is no message */
-    AM_LINK_FULL,    /* the peer does not take what is sent */
+    AM_LINK_GARBAGE, /* the peer sent an invalid message */
+    AM_LINK_FULL,    /* the peer does not read */
     AM_LINK_MEMORY,  /* there is no memory for a message */
 };
 
@@ -65,7 +64,7 @@ struct am_link_spec {
     uint8_t nonce[AM_FRAME_NONCE]; /* random, new for each link */
     uint64_t timeout_ns;
     uint64_t now;
-    /* Called by am_link_input() for each frame but beats. */
+    /* Called by am_link_input() for each frame except heartbeats. */
     void (*frame)(void *arg, const struct am_frame *frame);
     void *arg;
 };
@@ -90,8 +89,8 @@ struct am_link {
     struct am_session session; /* AM_LINK_UP: the beginning of the session of messages */
     uint64_t n_out;            /* frames sent */
     uint64_t n_in;
-    uint64_t n_used;      /* set by the owner, and told in beats */
-    uint64_t n_peer_used; /* as the peer told it last */
+    uint64_t n_used;      /* set by the owner, and reported in heartbeats */
+    uint64_t n_peer_used; /* the last value that the peer reported */
     void (*frame)(void *arg, const struct am_frame *frame);
     void *arg;
     uint8_t *queue; /* bytes to send: [queue_at, queue_end) */
@@ -99,7 +98,7 @@ struct am_link {
     size_t queue_end;
     size_t queue_size;
     size_t n_partial; /* bytes of `partial` that have arrived */
-    uint8_t *partial; /* NULL while no message is there in part */
+    uint8_t *partial; /* NULL: no message has arrived in part */
 };
 
 void am_link_init(struct am_link *link, const struct am_link_spec *spec);
@@ -120,7 +119,7 @@ void am_link_took(struct am_link *link, size_t size);
 /* Does what is due, and returns when it is to be called again. */
 uint64_t am_link_tick(struct am_link *link, uint64_t now);
 
-/* Why it is dead, in words. */
+/* Why it is dead, as text. */
 const char *am_link_reason(const struct am_link *link);
 
 #endif

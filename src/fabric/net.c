@@ -120,7 +120,7 @@ int am_net_listen(struct am_net_place *place, bool is_exact, char *why)
         int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
         place->address.sin_port = htons((uint16_t)(first + i));
-        /* So that connections of a process that has ended do not keep its port for a minute. */
+        /* Connections of a process that has ended would block its port for a minute. */
         if (fd >= 0 && setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof yes) == 0 &&
             bind(fd, (struct sockaddr *)&place->address, sizeof place->address) == 0 &&
             syscall(SYS_listen, fd, 1024) == 0 && /* listen() would attach a filter */
@@ -174,9 +174,10 @@ int am_net_connect(const struct sockaddr_in *from, const struct sockaddr_in *to)
     return rc;
 }
 
-#define HOLE 256 /* descriptors are given from below: behind so many free ones is none */
+#define HOLE \
+    256 /* the kernel uses the lowest free descriptor, so a larger gap is the end */
 
-/* The next descriptor that is a socket of IPv4, after this one: -1: there is none. */
+/* The next descriptor after this one that is an IPv4 socket, or -1. */
 static int socket_next(int fd)
 {
     for (int n_free = 0; n_free < HOLE;) {
@@ -193,7 +194,7 @@ static int socket_next(int fd)
     return -1;
 }
 
-/* The next socket above this one that is connected to the address; -1: there is none. */
+/* The next descriptor after this one that is connected to the address, or -1. */
 static int socket_next_to(int fd, const struct sockaddr_in *to)
 {
     for (fd = socket_next(fd); fd >= 0; fd = socket_next(fd)) {
@@ -222,7 +223,7 @@ struct in_addr am_net_source(const struct in_addr *to)
 
     if (fd < 0)
         return *to;
-    /* Connecting a datagram socket sends nothing: the kernel looks up the way. */
+    /* Connecting a datagram socket sends nothing: the kernel chooses the route. */
     if (connect(fd, (struct sockaddr *)&address, sizeof address) != 0 ||
         getsockname(fd, (struct sockaddr *)&address, &size) != 0)
         address.sin_addr = *to;

@@ -28,7 +28,7 @@ int am_net_find(const char *text, struct am_net_place *ret_place, char *why);
  */
 int am_net_listen(struct am_net_place *place, bool is_exact, char *why);
 
-/* Whether at least so many of the AM_NET_PORTS ports from there on are free. */
+/* Whether at least n_wanted of the AM_NET_PORTS ports from `first` on are free. */
 bool am_net_has_free(const struct am_net_place *place, uint16_t first, int n_wanted);
 
 /*

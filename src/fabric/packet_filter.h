@@ -32,7 +32,7 @@ struct am_packet_filter {
 
 /* False: no memory, and the address is not admitted. */
 bool am_filter_admit(struct am_packet_filter *filter, struct in_addr address);
-/* Removes one entry; nothing if there is none. */
+/* Removes one entry, if there is one. */
 void am_filter_remove(struct am_packet_filter *filter, struct in_addr address);
 bool am_filter_admits(const struct am_packet_filter *filter, struct in_addr address);
 

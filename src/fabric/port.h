@@ -1,14 +1,14 @@
 /*
  * The messages between a program and its fabric process.
  *
- * The library starts one process beside the program, the fabric process, which alone has
- * to do with the network.  The two are connected by a Unix socket that keeps messages
- * apart; every message is one struct am_port_message, some with a descriptor.  Bytes of
- * remote memory pass through the area, a memory file that both map, cut into slots: the
- * fabric process never sees the program's own memory.
+ * The library starts a second process, the fabric process, which alone uses the network.
+ * They are connected by a Unix socket (SOCK_SEQPACKET); every message is one struct
+ * am_port_message, some with a descriptor.  Bytes of remote memory pass through the area, a
+ * memory file that both map, divided into slots: the fabric process does not access other
+ * memory of the program.
  *
- * The program sends requests with numbers; each request but READY, RELEASE and WITHDRAW is
- * answered with the same number.
+ * The program sends requests with numbers.  Each request except READY, RELEASE and WITHDRAW
+ * gets a reply with the same number.
  */
 #ifndef AM_FABRIC_PORT_H
 #define AM_FABRIC_PORT_H
@@ -33,10 +33,10 @@
 enum am_port_kind {
     /* From the program. */
     AM_PORT_BEGIN = 1, /* with the area */
-    AM_PORT_RECORDS,   /* with the file that aclmem info reads; may be left out */
-    AM_PORT_KEY,       /* with the key's file; answered when all is up */
-    AM_PORT_READY,  /* to a process with another one before: it has all exports again */
-    AM_PORT_EXPORT, /* with the memory */
+    AM_PORT_RECORDS,   /* with the file that aclmem info reads; optional */
+    AM_PORT_KEY,       /* with the key's file; the reply follows when all is up */
+    AM_PORT_READY,     /* to a process that replaces another one: it has all exports */
+    AM_PORT_EXPORT,    /* with the memory */
     AM_PORT_TRUST,
     AM_PORT_WITHDRAW,
     AM_PORT_IMPORT,
@@ -47,7 +47,7 @@ enum am_port_kind {
     AM_PORT_REPLY,
 };
 
-/* The place of an exporting fabric process: it is a part of fabric handles. */
+/* The address of an exporting fabric process: it is a part of fabric handles. */
 struct am_port_place {
     uint8_t family; /* 4: IPv4; 0: the exporter is not on a network */
     uint8_t zero;
@@ -62,7 +62,7 @@ struct am_port_ticket {
     uint64_t secret[2];
 };
 
-/* A row of the records: a process of another machine that memory is shared with. */
+/* A row of the records: a process of another machine that shares memory. */
 struct am_port_row {
     uint64_t n_bytes;     /* imported from there, or exported to there */
     uint32_t n;           /* pieces of memory */
@@ -95,7 +95,7 @@ struct am_port_message {
             uint32_t n_connections; /* in each role, at most */
             uint8_t machine[16];
             char where[128]; /* ACLMEM_FABRIC */
-            /* Of a process before, which handles name; the family is 0 without one. */
+            /* Of the process that this one replaces; family 0: it replaces no process. */
             struct am_port_place place;
         } begin;
         struct { /* the reply to KEY; its text says where UCX listens */
@@ -112,7 +112,7 @@ struct am_port_message {
             struct am_port_place place;
             struct am_port_ticket ticket;
         } import;
-        struct {             /* the answer to it */
+        struct {             /* the reply to it */
             uint64_t number; /* of the import, for the following requests */
             uint64_t size;
             uint32_t n_bytes;

@@ -4,9 +4,9 @@
  *     aclmem-fabric FOLDER      started by libascendcl.so, with its socket as descriptor 3
  *     aclmem-fabric FOLDER ping HOST:PORT KEY SECONDS      started by aclmem fabric ping
  *
- * It leaves the program's children (a child that the program did not start must not
- * surprise its wait()), closes all descriptors but the socket, and loads
- * FOLDER/libaclmem_fabric.so, which needs UCX.  Where that fails, the program is told.
+ * It forks, so that it is not a child of the program, whose wait() would find it.  It closes
+ * all descriptors except the socket, and loads FOLDER/libaclmem_fabric.so, which needs UCX.
+ * If that fails, it replies to the program with the reason.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -25,7 +25,7 @@
 
 #define SOCKET 3
 
-/* Answers the program's first request, which brings the key: an earlier answer would be lost. */
+/* Replies to the request with the key, which is the first one that has a reply. */
 static int refuse(const char *why)
 {
     struct am_port_message reply = {
@@ -52,10 +52,10 @@ static int refuse(const char *why)
 }
 
 /*
- * UCX reads these when it is loaded: no handlers of signals, no hooks of memory calls, no
- * thread of its own, and no lines on standard error about peers that end.
+ * UCX reads these when it is loaded: no signal handlers, no hooks of memory calls, no
+ * thread, and no lines on standard error about peers that end.
  */
-static void ucx_quiet(void)
+static void ucx_configure(void)
 {
     setenv("UCX_HANDLE_ERRORS", "none", 0);
     setenv("UCX_MEM_EVENTS", "n", 0);
@@ -80,7 +80,7 @@ static int ping(char **argv)
     int status;
     int (*run)(const char *, const char *, unsigned) = NULL;
 
-    ucx_quiet();
+    ucx_configure();
     module = module_load(argv[1]);
     if (module != NULL)
         run = (int (*)(const char *, const char *, unsigned))dlsym(module,
@@ -114,7 +114,7 @@ int main(int argc, char **argv)
     setsid();
     syscall(SYS_close_range, SOCKET + 1, ~0U, 0);
     prctl(PR_SET_NAME, "aclmem-fabric");
-    ucx_quiet();
+    ucx_configure();
     module = module_load(argv[1]);
     if (module == NULL)
         return refuse(dlerror());

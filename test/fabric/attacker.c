@@ -184,7 +184,7 @@ static void rma_put(uint64_t address)
     ucp_request_param_t param = {.op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK,
                                  .cb.send = raw_sent};
     ucp_mem_h memory;
-    ucp_rkey_h rkey;
+    ucp_rkey_h rkey = NULL;
     void *packed;
     size_t size;
 

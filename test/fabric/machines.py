@@ -187,7 +187,7 @@ class End:
             raise AssertionError("the process did not end")
 
 
-def mended(fabric):
+def repaired(fabric):
     """A handle that was altered, with the right check at its end."""
     value = 0xCBF29CE484222325
     for byte in fabric[:120]:

@@ -73,9 +73,9 @@ class Proxy:
         self.held = None  # the side, and its message
         self.stopped = []  # connections that were held or muted, and are not closed
         self.is_asked = False  # whether they are
-        self.tell(self.listener.getsockname()[1])
+        self.report(self.listener.getsockname()[1])
 
-    def tell(self, what):
+    def report(self, what):
         print(what, flush=True)
 
     def accept(self):
@@ -121,7 +121,7 @@ class Proxy:
             for end in side.connection.sides:
                 if not end.is_over:
                     self.selector.unregister(end.sock)
-        self.tell("held")
+        self.report("held")
 
     def go(self):
         side, taken = self.held
@@ -144,7 +144,7 @@ class Proxy:
     def answer_gone(self):
         if self.is_asked and not self.stopped:
             self.is_asked = False
-            self.tell("ok")
+            self.report("ok")
 
     def order(self):
         words = sys.stdin.readline().split()
@@ -161,7 +161,7 @@ class Proxy:
         else:
             self.wanted, self.n_wanted = words[1], int((words + ["1"])[2])
             self.is_mute = words[0] == "mute"
-        self.tell("ok")
+        self.report("ok")
 
     def run(self):
         while True:

@@ -49,8 +49,8 @@ class Crowd(unittest.TestCase):
                 model[k][to : to + size] = bytes(model[m][source : source + size])
             seen = dice.randrange(len(everybody))
             start = dice.randrange(SIZE - 64)
-            told = everybody[seen].do("peek", views[seen, k] + start, 64)
-            self.assertEqual(told, model[k][start : start + 64].hex())
+            output = everybody[seen].do("peek", views[seen, k] + start, 64)
+            self.assertEqual(output, model[k][start : start + 64].hex())
         for actor in everybody:
             self.assertEqual(actor.end(), 0)
         net.close()

@@ -235,7 +235,7 @@ class Failure(unittest.TestCase):
             try:
                 with open("/proc/%d/maps" % helper) as maps:
                     n += sum("memfd:" in line and "aclmem-fabric" not in line for line in maps)
-            except OSError:  # it ended meanwhile
+            except OSError:  # it has ended
                 pass
         return n
 
@@ -270,7 +270,7 @@ class Failure(unittest.TestCase):
         self.a.do("unmap", self.here)
         self.a.do("free", self.handle)
         self.lets_go()
-        machines.wait_until(lambda: self.exported() == 0, "the share of an importer that let go")
+        machines.wait_until(lambda: self.exported() == 0, "the share of an importer that released it")
 
     def test_its_own_fabric_process_is_killed(self):
         self.pair()

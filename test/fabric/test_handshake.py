@@ -67,7 +67,7 @@ class Proxy:
         handle = bytearray.fromhex(fabric)
         self.order("target", int.from_bytes(handle[50:52], "little"))
         handle[50:52] = self.port.to_bytes(2, "little")
-        return machines.mended(handle).hex()
+        return machines.repaired(handle).hex()
 
     def close(self):
         self.process.stdin.close()

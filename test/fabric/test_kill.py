@@ -29,7 +29,7 @@ def descriptors(pid):
     for fd in os.listdir("/proc/%d/fd" % pid):
         try:
             found.append(os.readlink("/proc/%d/fd/%s" % (pid, fd)))
-        except FileNotFoundError:  # it was closed meanwhile
+        except FileNotFoundError:  # it has been closed
             pass
     return found
 

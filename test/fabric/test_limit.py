@@ -133,7 +133,7 @@ class Limit(unittest.TestCase):
         with self.assertRaises(Refused):
             third.do("import", exporter.fabric)  # it takes the connection, and gets nothing
         self.let_go(first, there)
-        machines.wait_until(lambda: self.shares(0) == 0, "the share that was let go without a connection")
+        machines.wait_until(lambda: self.shares(0) == 0, "the import that was released without a connection")
 
     def test_the_exporter_ends_while_there_is_no_connection(self):
         exporter = self.exporter(0, FABRIC_CONNECTIONS=1)

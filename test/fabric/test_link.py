@@ -31,9 +31,9 @@ class BadNet(machines.Net):
     def order(self, *words):
         self.wire.stdin.write(" ".join(str(word) for word in words) + "\n")
         self.wire.stdin.flush()
-        told = self.wire.stdout.readline().strip()
-        if told != "ok":
-            raise OSError(told)
+        output = self.wire.stdout.readline().strip()
+        if output != "ok":
+            raise OSError(output)
 
     def plug(self, machine, index):
         try:

@@ -297,8 +297,8 @@ class Model(unittest.TestCase):
                 self.assertEqual(process.actor.do("peek", seen.address, seen.size), seen.read().hex(), number)
         for process in processes:
             for run in {run.address: run for run in process.runs()}.values():
-                told = process.actor.value("sum", run.address, run.size, int(run.is_host))
-                self.assertEqual(told, zlib.adler32(run.read()))
+                output = process.actor.value("sum", run.address, run.size, int(run.is_host))
+                self.assertEqual(output, zlib.adler32(run.read()))
         for process in processes:
             self.assertEqual(process.actor.end(), 0)
         net.close()

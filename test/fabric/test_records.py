@@ -13,7 +13,7 @@ N, ROWS = 300, 256
 IMPORTER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "importer.py")
 
 
-class Book(unittest.TestCase):
+class Records(unittest.TestCase):
     def setUp(self):
         self.net = machines.Net(ACTOR, 2, number=10)
 
@@ -36,13 +36,13 @@ class Book(unittest.TestCase):
             rows[:] = json.loads(self.info("--json"))["fabric"]
             return sum(row["pieces"] for row in rows) == N
 
-        book = machines.file_messages(here.folder)
+        records = machines.file_messages(here.folder)
         with subprocess.Popen(there.inside + [sys.executable, IMPORTER, self.net.key, fabric, str(N)],
                               stdin=subprocess.PIPE, stdout=subprocess.PIPE, universal_newlines=True) as importers:
             self.assertEqual(importers.stdout.readline(), "imported %d\n" % (N * 2 * MIB))
-            machines.wait_for(book, has_all, "%d pieces in the book" % N)
+            machines.wait_for(records, has_all, "%d imports in the records" % N)
             printed = self.info()
-        os.close(book)
+        os.close(records)
         self.assertEqual(len(rows), ROWS + 1)
         self.assertEqual({row["peer"] for row in rows[:-1]}, set(range(1, ROWS + 1)))
         self.assertEqual((rows[-1]["pieces"], rows[-1]["bytes"]), (N - ROWS, (N - ROWS) * 2 * MIB))

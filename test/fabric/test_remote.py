@@ -243,7 +243,7 @@ class Remote(unittest.TestCase):
         handle, _ = self.own(a, 2 * MIB)
         fabric = bytearray.fromhex(a.do("export", handle, OPEN))
         fabric[32] ^= 1  # of the secret
-        fabric = machines.mended(fabric)
+        fabric = machines.repaired(fabric)
         self.refused(207006, "does not export", b, "import", fabric.hex())
         fabric[50] ^= 1
         self.refused(107000, "not a fabric handle", b, "import", fabric.hex())
@@ -285,13 +285,13 @@ class Remote(unittest.TestCase):
 
             def rows():
                 env = dict(os.environ, ACLMEM_RUNTIME_DIR=machine.folder)
-                told = subprocess.run([COMMAND, "info", "--json"], env=env, stdout=subprocess.PIPE, check=True).stdout
-                seen[:] = json.loads(told)["fabric"]
+                output = subprocess.run([COMMAND, "info", "--json"], env=env, stdout=subprocess.PIPE, check=True).stdout
+                seen[:] = json.loads(output)["fabric"]
                 return seen
 
-            book = machines.file_messages(machine.folder)
-            machines.wait_for(book, rows, "a row of the book")
-            os.close(book)
+            records = machines.file_messages(machine.folder)
+            machines.wait_for(records, rows, "a row of the records")
+            os.close(records)
             self.assertEqual([row["direction"] for row in seen], [direction])
             self.assertEqual((seen[0]["pieces"], seen[0]["bytes"]), (1, 4 * MIB))
             self.assertEqual(seen[0]["peer"], (self.b if index == 0 else self.a).process.pid)
@@ -315,12 +315,12 @@ class Remote(unittest.TestCase):
 
         def processes():
             env = dict(os.environ, ACLMEM_RUNTIME_DIR=machine.folder)
-            told = subprocess.run([COMMAND, "info", "--json"], env=env, stdout=subprocess.PIPE, check=True).stdout
-            return [row["process"] for row in json.loads(told)["fabric"]]
+            output = subprocess.run([COMMAND, "info", "--json"], env=env, stdout=subprocess.PIPE, check=True).stdout
+            return [row["process"] for row in json.loads(output)["fabric"]]
 
-        book = machines.file_messages(machine.folder)
-        machines.wait_for(book, lambda: processes() == [1, 1, 1], "three rows")
-        os.close(book)
+        records = machines.file_messages(machine.folder)
+        machines.wait_for(records, lambda: processes() == [1, 1, 1], "three rows")
+        os.close(records)
         ends = [machines.End(helper) for helper in machine.helpers()]
         for a in exporters[:2]:
             a.kill()
@@ -371,7 +371,7 @@ class Remote(unittest.TestCase):
         self.refused(207006, "aclrtMemImportFromShareableHandleV2: no process exports", a, "import", fabric.hex())
         self.refused(207006, "set ACLMEM_FABRIC", a, "import", fabric.hex())
         fabric[8] ^= 1
-        fabric = machines.mended(fabric)
+        fabric = machines.repaired(fabric)
         self.refused(207000, "set ACLMEM_FABRIC", a, "import", fabric.hex())
 
     def test_the_boot_of_the_machine_decides_too(self):
@@ -379,7 +379,7 @@ class Remote(unittest.TestCase):
         handle, here = self.own(a, 2 * MIB)
         fabric = bytearray.fromhex(a.do("export", handle, OPEN))
         fabric[8] ^= 1  # as if from another machine
-        fabric = machines.mended(fabric)
+        fabric = machines.repaired(fabric)
         _, there = self.mapped(b, fabric.hex(), 2 * MIB)
         self.refused(207000, "another machine", b, "view", there, 4096)
         b.do("put", there, 2 * MIB, 3)

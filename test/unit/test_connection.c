@@ -189,7 +189,7 @@ static void each_one_has_its_turn(void **state)
 static void honest_newcomers_do_not_push_each_other_out(void **state)
 {
     static struct am_conn_slot newcomers[AM_HANDSHAKES_MAX + 1],
-        importer_seats[2 + AM_DRAINING_MAX];
+        importer_slots[2 + AM_DRAINING_MAX];
     struct am_conn_slots handshakes, importers;
 
     am_conn_slots_init(&handshakes, AM_HANDSHAKES_MAX);
@@ -212,7 +212,7 @@ static void honest_newcomers_do_not_push_each_other_out(void **state)
     am_conn_slot_release(&newcomers[1]);
     assert_int_equal(am_conn_admission(&handshakes, &importers, 6), AM_ADMISSION_OPEN);
     for (int i = 0; i < 2 + AM_DRAINING_MAX; i++)
-        am_conn_slot_acquire(&importer_seats[i], &importers, 6);
+        am_conn_slot_acquire(&importer_slots[i], &importers, 6);
     assert_int_equal(
         am_conn_admission(&handshakes, &importers, 5 + 2 * AM_HANDSHAKE_MIN_NS),
         AM_ADMISSION_PAUSED);

@@ -164,7 +164,7 @@ static bool is_known(struct am_importer *importer, uint32_t n_grants)
     return answer.reconnect.is_known != 0;
 }
 
-static void a_guest_that_is_away_keeps_its_memory_for_the_lease(void **state)
+static void a_disconnected_importer_keeps_its_grants_for_the_lease(void **state)
 {
     struct am_registry registry;
     struct am_importer *importer;
@@ -185,13 +185,13 @@ static void a_guest_that_is_away_keeps_its_memory_for_the_lease(void **state)
     am_registry_disconnect(&registry, importer, 200);
     assert_int_equal(am_registry_expire(&registry, 200 + LEASE), 1);
     assert_int_equal(n_freed, 1);
-    /* It comes too late: it is a new importer, and told so. */
+    /* Too late: it is a new importer, and the reply says so. */
     importer = enter(&registry, 1);
     assert_false(is_known(importer, 1));
     am_registry_remove(&registry, importer);
 }
 
-static void a_guest_that_comes_back_without_memory_has_given_it_back(void **state)
+static void an_importer_that_reconnects_without_grants_has_released_them(void **state)
 {
     struct am_registry registry;
     struct am_importer *importer;
@@ -217,7 +217,7 @@ static void a_guest_that_comes_back_without_memory_has_given_it_back(void **stat
     assert_int_equal(n_freed, 2);
 }
 
-static void a_process_is_away_once(void **state)
+static void a_process_is_disconnected_once(void **state)
 {
     struct am_registry registry;
     struct am_importer *one, *again;
@@ -493,9 +493,9 @@ int main(void)
         cmocka_unit_test(only_the_whole_ticket_is_accepted),
         cmocka_unit_test(the_list_decides_unless_the_export_is_open),
         cmocka_unit_test(memory_is_freed_by_the_last_of_exporter_and_importers),
-        cmocka_unit_test(a_guest_that_is_away_keeps_its_memory_for_the_lease),
-        cmocka_unit_test(a_guest_that_comes_back_without_memory_has_given_it_back),
-        cmocka_unit_test(a_process_is_away_once),
+        cmocka_unit_test(a_disconnected_importer_keeps_its_grants_for_the_lease),
+        cmocka_unit_test(an_importer_that_reconnects_without_grants_has_released_them),
+        cmocka_unit_test(a_process_is_disconnected_once),
         cmocka_unit_test(a_number_is_exported_once),
         cmocka_unit_test(a_put_is_written_to_granted_memory_only),
         cmocka_unit_test(a_get_reads_granted_memory_only),

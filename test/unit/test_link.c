@@ -130,7 +130,7 @@ static void another_key_ends_it_on_both_sides(void **state)
     pair.client.link.keys = &other;
     talk(&pair, 64);
     assert_int_equal(pair.server.link.end, AM_LINK_KEY);
-    assert_int_equal(pair.client.link.state, AM_LINK_HANDSHAKE); /* it is told nothing */
+    assert_int_equal(pair.client.link.state, AM_LINK_HANDSHAKE); /* it gets no reply */
     am_link_close(&pair.client.link);
     assert_int_equal(pair.client.link.end, AM_LINK_REFUSED);
     pair_destroy(&pair);

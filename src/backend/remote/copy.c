@@ -10,7 +10,7 @@
  * A move has ended when the slot's word in the area is the number of its request; the fabric
  * process then rings the doorbell of the channel.  A failure arrives as a message.
  *
- * A session is the area of one fabric process and of those that replace it.  A copy that is
+ * A session is the area of one fabric process and of its replacements.  A copy that is
  * stalled while the library is stopped and started again keeps its session.
  */
 #include <linux/futex.h>

@@ -16,7 +16,7 @@
 #include "base/thread.h"
 
 #define SLICE_MS 500 /* a single wait for a message */
-/* A process that ends within a minute counts; after so many in a row it stays down. */
+/* Limit of processes in a row that end within a minute; then the process stays down. */
 #define RESTARTS_MAX 8
 #define LIFE_NS (60 * AM_SECOND)
 

@@ -27,7 +27,7 @@ static void name_make(char *name, size_t size)
 
 /*
  * A new file with a lock, which this process passes on with the descriptor: the lock ends
- * with the fabric process.  -1: there is none, or a reader has removed it before the lock.
+ * with the fabric process.  -1 on failure, or if a reader has removed it before the lock.
  */
 static int file_make(int directory, const char *name)
 {
@@ -98,10 +98,10 @@ static void file_read(int directory, const char *name, int32_t pid,
     close(fd);
 }
 
-void am_remote_records_visit(int directory,
-                             void (*f)(void *arg, int32_t pid,
-                                       const struct am_port_row *row),
-                             void *arg)
+void am_remote_records_each(int directory,
+                            void (*f)(void *arg, int32_t pid,
+                                      const struct am_port_row *row),
+                            void *arg)
 {
     int fd = am_sys_openat(directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC, 0);
     DIR *list = fd >= 0 ? fdopendir(fd) : NULL;

@@ -79,9 +79,9 @@ aclError am_fabric_handle_parse(const aclrtMemFabricHandle *handle,
 /* ---- records of remote imports and exports, for aclmem info ---- */
 
 /* Calls f for each row of each process that uses the directory. */
-void am_remote_records_visit(int directory,
-                             void (*f)(void *arg, int32_t pid,
-                                       const struct am_port_row *row),
-                             void *arg);
+void am_remote_records_each(int directory,
+                            void (*f)(void *arg, int32_t pid,
+                                      const struct am_port_row *row),
+                            void *arg);
 
 #endif

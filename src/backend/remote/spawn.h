@@ -14,7 +14,7 @@ aclError am_port_spawn(int *ret_socket);
 
 /* The file of ACLMEM_FABRIC_KEY. */
 aclError am_port_key_open(int *ret_fd);
-/* The first message: the options; `place` is that of the process before, or zero. */
+/* The first message: the options; `place` of the earlier process, or zero. */
 struct am_port_message am_port_begin(const struct am_port_place *place);
 
 /*
