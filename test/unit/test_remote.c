@@ -21,7 +21,8 @@ static int process; /* the other end of the socket */
 static struct am_bank bank = {.ops = &am_backend_remote};
 static struct am_mem mem = {.bank = &bank, .size = SIZE};
 static uint8_t local[SIZE];
-static const struct am_span remote_span = {.size = SIZE, .mem = &mem};
+static uint8_t reserved[SIZE]; /* the addresses of the remote memory; never accessed */
+static const struct am_span remote_span = {.addr = reserved, .size = SIZE, .mem = &mem};
 static const struct am_span local_span = {.addr = local, .size = SIZE};
 
 static struct am_remote_session *session_new(void)
