@@ -400,8 +400,12 @@ static void value_add(struct am_call *call, const void *at, bool is_write)
 void am_before_value_write(struct am_call *call)
 {
     AM_ARGS(aclrtValueWrite);
+    const struct am_piece *piece;
 
     value_add(call, a->devAddr, true);
+    piece = piece_find(call->work, true);
+    if (piece != NULL && call->agent != NULL) /* before the call, as a record */
+        am_value_write(call, call->agent, piece->bytes, piece->at, a->value);
 }
 
 void am_before_value_wait(struct am_call *call)
@@ -414,11 +418,6 @@ void am_before_value_wait(struct am_call *call)
 /* Both order streams, so the access to the value itself is no race. */
 void am_after_value_write(struct am_call *call)
 {
-    AM_ARGS(aclrtValueWrite);
-    const struct am_piece *piece = piece_find(call->work, true);
-
-    if (call->rc == ACL_SUCCESS && piece != NULL && call->agent != NULL)
-        am_value_write(call, call->agent, piece->bytes, piece->at, a->value);
     am_work_drop(call->work);
 }
 

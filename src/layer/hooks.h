@@ -87,6 +87,8 @@ void am_before_use_notify(struct am_call *call);
 void am_before_destroy_event(struct am_call *call);
 void am_before_destroy_notify(struct am_call *call);
 void am_before_record(struct am_call *call);
+void am_before_reset_event(struct am_call *call);
+void am_before_wait_notify(struct am_call *call);
 void am_before_record_notify(struct am_call *call);
 void am_before_wait_event(struct am_call *call);
 void am_before_sync_event(struct am_call *call);

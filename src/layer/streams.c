@@ -416,28 +416,37 @@ void am_before_destroy_notify(struct am_call *call)
     signal_free(call, AM_OBJECT_NOTIFY, a->notify, "notify");
 }
 
-void am_before_record(struct am_call *call)
+static void event_resolve(struct am_call *call, const void *event)
 {
-    AM_ARGS(aclrtRecordEvent);
-
-    am_call_ref_object(call, am_handle_use(call, AM_OBJECT_EVENT, a->event, "event"));
+    am_call_ref_object(call, am_handle_use(call, AM_OBJECT_EVENT, event, "event"));
     stream_use(call);
 }
 
-void am_before_record_notify(struct am_call *call)
+static void notify_resolve(struct am_call *call, const void *notify)
 {
-    AM_ARGS(aclrtRecordNotify);
-
-    am_call_ref_object(call, am_handle_use(call, AM_OBJECT_NOTIFY, a->notify, "notify"));
+    am_call_ref_object(call, am_handle_use(call, AM_OBJECT_NOTIFY, notify, "notify"));
     stream_use(call);
+}
+
+void am_before_reset_event(struct am_call *call)
+{
+    AM_ARGS(aclrtResetEvent);
+
+    event_resolve(call, a->event);
+}
+
+void am_before_wait_notify(struct am_call *call)
+{
+    AM_ARGS(aclrtWaitAndResetNotify);
+
+    notify_resolve(call, a->notify);
 }
 
 void am_before_wait_event(struct am_call *call)
 {
     AM_ARGS(aclrtStreamWaitEvent);
 
-    am_call_ref_object(call, am_handle_use(call, AM_OBJECT_EVENT, a->event, "event"));
-    stream_use(call);
+    event_resolve(call, a->event);
 }
 
 /*
@@ -459,7 +468,11 @@ static struct am_signal *signal_work(struct am_call *call, struct am_work *work,
     return signal;
 }
 
-void am_after_record(struct am_call *call)
+/*
+ * A record is queued in the model before the call: another thread may see its effect, in a
+ * function behind a wait for it, before the call returns.
+ */
+static void record_queue(struct am_call *call)
 {
     struct am_work work;
     struct am_signal *signal = signal_work(call, &work, AM_WORK_RECORD);
@@ -468,11 +481,34 @@ void am_after_record(struct am_call *call)
         return;
     signal->stream = call->agent->handle;
     if (!signal->is_notify) {
-        work.record = am_signal_record(signal);
+        call->record = am_record_get(am_signal_record(signal));
+        work.record = call->record;
         if (work.record == NULL)
             return;
     }
     am_work_queue(&work);
+}
+
+void am_before_record(struct am_call *call)
+{
+    AM_ARGS(aclrtRecordEvent);
+
+    event_resolve(call, a->event);
+    record_queue(call);
+}
+
+void am_before_record_notify(struct am_call *call)
+{
+    AM_ARGS(aclrtRecordNotify);
+
+    notify_resolve(call, a->notify);
+    record_queue(call);
+}
+
+void am_after_record(struct am_call *call)
+{
+    if (call->rc != ACL_SUCCESS && call->record != NULL)
+        am_record_complete(call->record, true);
 }
 
 void am_after_reset_event(struct am_call *call)
