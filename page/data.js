@@ -13,13 +13,16 @@ function decode(bytes) {
       const column = new Float64Array(made.n);
       let last = 0;
       for (let i = 0; i < made.n; i++) {
-        let value = 0, scale = 1, byte;
-        do {
-          byte = bytes[at++];
-          value += (byte & 127) * scale;
-          scale *= 128;
-        } while (byte > 127);
-        last += value % 2 ? -(value + 1) / 2 : value / 2;
+        let byte = bytes[at++], value = byte & 127;
+        if (byte < 128) { // most are small
+          last += value & 1 ? -((value + 1) >> 1) : value >> 1;
+        } else {
+          for (let scale = 128; byte > 127; scale *= 128) {
+            byte = bytes[at++];
+            value += (byte & 127) * scale;
+          }
+          last += value % 2 ? -(value + 1) / 2 : value / 2;
+        }
         column[i] = last;
       }
       made[name] = column;
@@ -58,8 +61,12 @@ const pythonModule = (text) => { const m = /\(([^()]*?)([^()/]*)\.py:\d+\)$/.exe
 // ---- changes in the order of time ----
 // Indices of `list` sorted by value: whole numbers from 0.  A radix sort, since a million blocks are sorted at once.
 function sortedBy(list, value) {
-  let from = list, to = new Uint32Array(list.length), largest = 0;
-  for (let k = 0; k < list.length; k++) largest = Math.max(largest, value[list[k]]);
+  let from = list, to = new Uint32Array(list.length), largest = 0, isSorted = true;
+  for (let k = 0; k < list.length; k++) {
+    const v = value[list[k]];
+    if (v < largest) isSorted = false; else largest = v;
+  }
+  if (isSorted) return list;
   for (let scale = 1; scale <= largest; scale *= 65536) {
     const count = new Uint32Array(65537);
     for (let k = 0; k < from.length; k++) count[Math.floor(value[from[k]] / scale) % 65536 + 1]++;
@@ -72,13 +79,14 @@ function sortedBy(list, value) {
 
 // Made and freed of blocks that pass the test, in the order of time; frees first at the same time.
 function changesOf(blocks, test) {
-  const made = [], freed = [];
+  const made = new Uint32Array(blocks.n), freed = new Uint32Array(blocks.n);
+  let nMade = 0, nFreed = 0;
   for (let i = 0; i < blocks.n; i++) {
     if (!test(i)) continue;
-    made.push(i);
-    if (blocks.freed[i] !== 0) freed.push(i);
+    made[nMade++] = i;
+    if (blocks.freed[i] !== 0) freed[nFreed++] = i;
   }
-  const byMade = sortedBy(Uint32Array.from(made), blocks.made), byFreed = sortedBy(Uint32Array.from(freed), blocks.freed);
+  const byMade = sortedBy(made.subarray(0, nMade), blocks.made), byFreed = sortedBy(freed.subarray(0, nFreed), blocks.freed);
   const n = byMade.length + byFreed.length, block = new Uint32Array(n), isFree = new Uint8Array(n), time = new Float64Array(n);
   for (let k = 0, m = 0, f = 0; k < n; k++) {
     const free = f < byFreed.length && (m === byMade.length || blocks.freed[byFreed[f]] <= blocks.made[byMade[m]]);

@@ -22,7 +22,7 @@ const cached = (map, key, compute) => {
   if (!map.has(key)) { if (map.size > 6) map.clear(); map.set(key, compute()); }
   return map.get(key);
 };
-const memoryTest = (device) => (i) => isMemory(i) && data.blocks.device[i] === device;
+const memoryTest = (device) => { const { kind, device: of } = data.blocks, memory = data.kinds.map((k) => k.memory); return (i) => memory[kind[i]] && of[i] === device; };
 const changesFor = (device) => cached(cache.changes, device, () => changesOf(data.blocks, memoryTest(device)));
 const seriesFor = (device, by) => cached(cache.series, device + " " + by, () => new Series(data.blocks, changesFor(device), GROUPS[by].of, 20));
 const layersFor = (device) => cached(cache.layers, device, () => layersOf(data.blocks, changesFor(device), 800));
@@ -160,8 +160,8 @@ function blockDetails(i) {
     make("h3", {}, "made by"), framesNode(b.where[i]), b.gone[i] ? make("h3", {}, "freed by") : null, b.gone[i] ? framesNode(b.gone[i]) : null);
 }
 
-function memoryPanel(panel, test) {
-  const b = data.blocks, blocksColumn = number("blocks", (row) => row.n), open = (row) => { stateSet({ block: row.largest, panel: "block" }); redraw(); };
+function memoryPanel(panel) {
+  const b = data.blocks, test = memoryTest(state.device), blocksColumn = number("blocks", (row) => row.n), open = (row) => { stateSet({ block: row.largest, panel: "block" }); redraw(); };
   const largest = { title: "largest block", value: (row) => b.size[row.largest], text: (row) => bytesText(b.size[row.largest]), isNumber: true };
   const parts = {
     live: () => {
@@ -197,7 +197,7 @@ function memoryPanel(panel, test) {
   if (!parts[state.panel]) state.panel = "live";
   const [title, total, content] = parts[state.panel]();
   panel.replaceChildren(make("div", { className: "bar tabs" }, ...Object.entries(names).map(([key, text]) =>
-    button(text, () => { stateSet({ panel: key }); memoryPanel(panel, test); }, { "data-panel": key, "aria-pressed": String(key === state.panel) }))),
+    button(text, () => { stateSet({ panel: key }); memoryPanel(panel); }, { "data-panel": key, "aria-pressed": String(key === state.panel) }))),
   title ? make("h2", { id: "panel-title" }, title) : "", content || "");
   panel.dataset.total = total;
 }
@@ -206,7 +206,6 @@ function memoryView(main) {
   const devices = [...new Set(data.devices)].sort((x, y) => x - y);
   if (!devices.includes(state.device)) state.device = devices.includes(data.peakDevice) ? data.peakDevice : devices[0];
   if (!GROUPS[state.by]) state.by = "place";
-  const test = (i) => memoryTest(state.device)(i);
   const getSeries = () => seriesFor(state.device, state.by);
   const chart = make("div", { id: "chart", className: "grow" }), panel = make("div", { id: "panel", className: "grow panel" });
   const peak = button("", () => { stateSet({ t: getSeries().peakAt, panel: "live" }); again(); }, { id: "peak" });
@@ -215,7 +214,7 @@ function memoryView(main) {
     peak.hidden = !series.changes.n;
     peak.textContent = `peak ${bytesText(series.peak)} at ${timeText(series.peakAt)}`;
     canvas.invalidate();
-    memoryPanel(panel, test);
+    memoryPanel(panel);
   };
   main.append(make("div", { className: "bar" },
     choose("of", devices.map((d) => [d, deviceName(d)]), state.device, (v) => { stateSet({ device: Number(v), t: undefined }); state.t = getSeries().peakAt; again(); }, "device"),
@@ -228,7 +227,7 @@ function memoryView(main) {
     make("span", { className: "hint" }, "drag moves · ctrl + wheel zooms · shift + drag selects A to B · click chooses")),
   chart, panel);
   if (state.t === undefined) state.t = getSeries().peakAt;
-  const canvas = chartMake(chart, getSeries, () => memoryPanel(panel, test));
+  const canvas = chartMake(chart, getSeries, () => memoryPanel(panel));
   redraw = () => { canvas.paint(); again(); };
   canvas.paint();
   again();

@@ -52,8 +52,8 @@ addEventListener("keydown", (event) => {
 });
 
 async function start() {
-  const text = document.getElementById("data").textContent.trim();
-  const packed = Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+  const text = atob(document.getElementById("data").textContent.trim()), packed = new Uint8Array(text.length);
+  for (let i = 0; i < text.length; i++) packed[i] = text.charCodeAt(i);
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("gzip"));
   data = decode(new Uint8Array(await new Response(stream).arrayBuffer()));
   data.duration = data.duration || 1;

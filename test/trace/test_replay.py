@@ -2,6 +2,7 @@
 """Replay of recorded traces: test_replay.py ACLMEM PLAYER CALLER SHARE.SH SHARE_A SHARE_B"""
 import json
 import os
+import pty
 import subprocess
 import sys
 import tempfile
@@ -156,6 +157,26 @@ class Replay(unittest.TestCase):
     def test_a_trace_of_many_processes_is_refused(self):
         chunks = [forge.chunk(process, 0, 0, 1, self.BEGIN) for process in range(2, 300)]
         self.assertIn("more than 256 processes", self.forged(*chunks)[2])
+
+    def test_progress_is_shown_on_a_terminal(self):
+        """The two calls are a second apart, and are made at their recorded times."""
+        calls = self.SET_DEVICE + forge.call(5, gap=1000000000)
+        with open(self.trace, "wb") as file:
+            file.write(forge.trace([forge.chunk(1, 0, 0, 1, self.BEGIN), forge.chunk(1, 7, 0, 100, calls)]))
+        arguments = [ACLMEM, "replay", self.trace, "--speed", "recorded"]
+        self.assertEqual(subprocess.run(arguments, capture_output=True).stderr, b"")
+        ours, theirs = pty.openpty()
+        done = subprocess.run(arguments, stdout=subprocess.DEVNULL, stderr=theirs)
+        os.close(theirs)
+        self.assertEqual(done.returncode, 0)
+        shown = ""
+        try:
+            while True:
+                shown += os.read(ours, 65536).decode()
+        except OSError:  # the other end is closed, and all is read
+            os.close(ours)
+        self.assertRegex(shown, r"\rreplaying \[#*\.*\] +\d+ %")
+        self.assertTrue(shown.endswith("\r\x1b[K"), repr(shown))  # the line is empty again
 
     def test_wrong_arguments_are_named(self):
         self.record(PLAYER, "10", "1")
