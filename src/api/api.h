@@ -32,6 +32,10 @@ enum am_api_id {
 #define AM_API(ret_, name_, params_, args_, sig_) ret_ am_##name_ params_;
 #include "api/api.def"
 
+/* An implementation with the parameters and the effect of another one in the same file. */
+#define AM_SAME_AS(name_, other_) \
+    __typeof__(am_##name_) am_##name_ __attribute__((alias("am_" #other_)))
+
 extern _Atomic(const struct am_api *) am_api_top;
 extern const struct am_api am_api_boot;
 extern const struct am_api am_api_core;

@@ -270,31 +270,19 @@ aclError am_aclrtGetDevicesTopo(uint32_t deviceId, uint32_t otherDeviceId,
     return ACL_SUCCESS;
 }
 
-static aclError logical_of_user(int32_t id, int32_t *ret_id)
+aclError am_aclrtGetLogicDevIdByUserDevId(int32_t userDevId, int32_t *logicDevId)
 {
     struct am_device *device;
 
-    AM_REQUIRE(ret_id != NULL, ACL_ERROR_INVALID_PARAM, "the output is NULL");
-    AM_TRY(am_device_find(id, &device));
-    *ret_id = device->driver_id;
+    AM_REQUIRE(logicDevId != NULL, ACL_ERROR_INVALID_PARAM, "the output is NULL");
+    AM_TRY(am_device_find(userDevId, &device));
+    *logicDevId = device->driver_id;
     return ACL_SUCCESS;
 }
 
-aclError am_aclrtGetLogicDevIdByUserDevId(int32_t userDevId, int32_t *logicDevId)
-{
-    return logical_of_user(userDevId, logicDevId);
-}
-
-aclError am_aclrtGetPhyDevIdByUserDevId(int32_t userDevId, int32_t *phyDevId)
-{
-    return logical_of_user(userDevId, phyDevId);
-}
-
-/* The newest edition says of this one that what it takes is the user's id. */
-aclError am_aclrtGetPhyDevIdByLogicDevId(int32_t logicDevId, int32_t *phyDevId)
-{
-    return logical_of_user(logicDevId, phyDevId);
-}
+AM_SAME_AS(aclrtGetPhyDevIdByUserDevId, aclrtGetLogicDevIdByUserDevId);
+/* In the newest edition the argument of this function is the user's id. */
+AM_SAME_AS(aclrtGetPhyDevIdByLogicDevId, aclrtGetLogicDevIdByUserDevId);
 
 aclError am_aclrtGetUserDevIdByLogicDevId(int32_t logicDevId, int32_t *userDevId)
 {

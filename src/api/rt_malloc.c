@@ -114,15 +114,16 @@ static aclError policy_split(unsigned policy, unsigned *ret_base)
     return ACL_SUCCESS;
 }
 
-static aclError malloc_with_cfg(void **devPtr, size_t size, unsigned policy,
-                                const aclrtMallocConfig *cfg)
+aclError am_aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy policy,
+                               aclrtMallocConfig *cfg)
 {
     struct malloc_cfg parsed;
     int32_t device;
+    unsigned base;
 
     AM_REQUIRE_NONNULL(devPtr);
     AM_REQUIRE_NONZERO(size);
-    AM_TRY(policy_split(policy, &policy));
+    AM_TRY(policy_split((unsigned)policy, &base));
     AM_TRY(malloc_cfg_parse(cfg, &parsed));
     AM_REQUIRE(!parsed.has_va_flag, ACL_ERROR_INVALID_PARAM,
                "the attribute VA_FLAG is for aclrtMallocHostWithCfg only");
@@ -130,25 +131,14 @@ static aclError malloc_with_cfg(void **devPtr, size_t size, unsigned policy,
     AM_REQUIRE(parsed.device < 0 || parsed.device == device, ACL_ERROR_RT_PARAM_INVALID,
                "the attribute DEVICE_ID is %d but the current device is %d",
                parsed.device, device);
-    return device_malloc(devPtr, size, policy, am_setup.malloc_pad, parsed.module);
-}
-
-aclError am_aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy policy,
-                               aclrtMallocConfig *cfg)
-{
-    return malloc_with_cfg(devPtr, size, (unsigned)policy, cfg);
+    return device_malloc(devPtr, size, base, am_setup.malloc_pad, parsed.module);
 }
 
 /*
- * Differs: the task scheduler is ours and needs no special memory, so this is plain
- * memory.
+ * Differs: the task scheduler is ours and needs no special memory, so
+ * am_aclrtMallocForTaskScheduler() allocates plain memory.
  */
-aclError am_aclrtMallocForTaskScheduler(void **devPtr, size_t size,
-                                        aclrtMemMallocPolicy policy,
-                                        aclrtMallocConfig *cfg)
-{
-    return malloc_with_cfg(devPtr, size, (unsigned)policy, cfg);
-}
+AM_SAME_AS(aclrtMallocForTaskScheduler, aclrtMallocWithCfg);
 
 aclError am_aclrtFree(void *devPtr)
 {
@@ -181,7 +171,7 @@ aclError am_aclrtFreeWithDevSync(void *devPtr)
 /*
  * Caches are coherent here, as in current editions, so the call only checks the range.
  */
-static aclError range_check(void *devPtr, size_t size)
+aclError am_aclrtMemFlush(void *devPtr, size_t size)
 {
     struct am_spans spans;
     int32_t device;
@@ -197,15 +187,7 @@ static aclError range_check(void *devPtr, size_t size)
     return rc;
 }
 
-aclError am_aclrtMemFlush(void *devPtr, size_t size)
-{
-    return range_check(devPtr, size);
-}
-
-aclError am_aclrtMemInvalidate(void *devPtr, size_t size)
-{
-    return range_check(devPtr, size);
-}
+AM_SAME_AS(aclrtMemInvalidate, aclrtMemFlush);
 
 static int usage_compare(const void *a, const void *b)
 {

@@ -262,30 +262,13 @@ aclError am_aclrtSetExceptionInfoCallback(aclrtExceptionInfoCallback callback)
     return ACL_SUCCESS;
 }
 
-/* The documents' answer for an exception that does not exist; here none does. */
-#define NO_EXCEPTION UINT32_MAX
-
+/* The documented value for an exception that does not exist: here no exception exists. */
 uint32_t am_aclrtGetTaskIdFromExceptionInfo(const aclrtExceptionInfo *info)
 {
-    return NO_EXCEPTION;
+    return UINT32_MAX;
 }
 
-uint32_t am_aclrtGetStreamIdFromExceptionInfo(const aclrtExceptionInfo *info)
-{
-    return NO_EXCEPTION;
-}
-
-uint32_t am_aclrtGetThreadIdFromExceptionInfo(const aclrtExceptionInfo *info)
-{
-    return NO_EXCEPTION;
-}
-
-uint32_t am_aclrtGetDeviceIdFromExceptionInfo(const aclrtExceptionInfo *info)
-{
-    return NO_EXCEPTION;
-}
-
-uint32_t am_aclrtGetErrorCodeFromExceptionInfo(const aclrtExceptionInfo *info)
-{
-    return NO_EXCEPTION;
-}
+AM_SAME_AS(aclrtGetStreamIdFromExceptionInfo, aclrtGetTaskIdFromExceptionInfo);
+AM_SAME_AS(aclrtGetThreadIdFromExceptionInfo, aclrtGetTaskIdFromExceptionInfo);
+AM_SAME_AS(aclrtGetDeviceIdFromExceptionInfo, aclrtGetTaskIdFromExceptionInfo);
+AM_SAME_AS(aclrtGetErrorCodeFromExceptionInfo, aclrtGetTaskIdFromExceptionInfo);

@@ -275,6 +275,10 @@ struct am_backend_ops {
     aclError (*mem_import)(struct am_bank *bank, int fd, size_t size, struct am_mem *mem);
 };
 
+/* Declares a backend's function for one of the pointers: cuda_map for map. */
+#define AM_BACKEND_OP(prefix_, op_) \
+    __typeof__(*((struct am_backend_ops *)NULL)->op_) prefix_##op_;
+
 /*
  * The backend called name; NULL if it does not exist.  Checks that caps and pointers agree.
  */

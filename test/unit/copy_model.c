@@ -14,7 +14,7 @@ struct am_bank *bank_open(bool is_isolated)
     struct am_bank_spec spec = {.capacity = 64 * AM_CHUNK, .is_isolated = is_isolated};
     struct am_bank *bank;
 
-    assert_int_equal(host_pages_choose(), ACL_SUCCESS);
+    assert_int_equal(host_start(), ACL_SUCCESS);
     assert_int_equal(host_bank_open(&spec, &bank), ACL_SUCCESS);
     return bank;
 }

@@ -24,7 +24,7 @@ static struct host_bank *bank_open(bool is_isolated, bool commit_now)
                                 .commit_now = commit_now};
     struct am_bank *bank;
 
-    assert_int_equal(host_pages_choose(), ACL_SUCCESS);
+    assert_int_equal(host_start(), ACL_SUCCESS);
     assert_int_equal(host_bank_open(&spec, &bank), ACL_SUCCESS);
     return (struct host_bank *)bank;
 }

@@ -69,7 +69,7 @@ static struct host_store *bank_store(const char *huge_pages, struct am_bank **re
     char why[AM_WHY_SIZE];
 
     assert_int_equal(am_options_set("huge_pages", huge_pages, why), 0);
-    assert_int_equal(host_pages_choose(), ACL_SUCCESS);
+    assert_int_equal(host_start(), ACL_SUCCESS);
     assert_int_equal(host_bank_open(&spec, ret_bank), ACL_SUCCESS);
     collapse = COLLAPSE_REAL;
     n_collapsed = 0;

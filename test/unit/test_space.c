@@ -160,7 +160,7 @@ static void a_reservation_that_fails_at_one_place_is_had_at_another(void **state
     assert_true(am_fault_fired());
     release(addr, AM_CHUNK);
 
-    assert_int_equal(host_reserve_anywhere(5 * AM_CHUNK, AM_GIB, &addr), ACL_SUCCESS);
+    assert_int_equal(host_reserve_own(5 * AM_CHUNK, AM_GIB, &addr), ACL_SUCCESS);
     assert_true(am_is_aligned((uintptr_t)addr, AM_GIB));
     release(addr, 5 * AM_CHUNK);
     assert_false(is_mapped(addr, 5 * AM_CHUNK));

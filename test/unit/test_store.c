@@ -256,7 +256,7 @@ static void a_bank_that_cannot_be_opened_leaves_nothing(void **state)
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &kept), 0);
     half = (struct rlimit){kept.rlim_max / 2, kept.rlim_max};
     assert_int_equal(setrlimit(RLIMIT_NOFILE, &half), 0);
-    assert_int_equal(host_pages_choose(), ACL_SUCCESS);
+    assert_int_equal(host_start(), ACL_SUCCESS);
     /* Lasting, since a bank that cannot have huge pages does without. */
     for_each_lasting_fault (n) {
         struct am_bank *bank = untouched;

@@ -70,6 +70,20 @@ static inline struct cuda_mem *cuda_mem(struct am_mem *mem)
     return (struct cuda_mem *)mem->impl;
 }
 
+/* The functions of backend.h that this backend has, in the files below. */
+/* clang-format off */
+#define CUDA_OPS(op_) \
+    op_(start) op_(device_count) op_(device_info) op_(device_can_reach) \
+    op_(device_choose) op_(bank_free) op_(bank_open) op_(bank_close) op_(mem_create) \
+    op_(mem_destroy) op_(reserve) op_(reserve_own) op_(release) op_(map) op_(protect) \
+    op_(unmap) op_(pin) op_(unpin) op_(copy) op_(fill) op_(lane_open) op_(lane_close) \
+    op_(lane_copy) op_(lane_fill) op_(lane_mark) op_(lane_wait) op_(lane_poll) \
+    op_(lane_sync) op_(mark_time) op_(mark_sync) op_(mark_ref) op_(mark_put) \
+    op_(block) op_(unblock) op_(mem_export) op_(mem_import)
+/* clang-format on */
+#define CUDA_OP_DECLARE(name_) AM_BACKEND_OP(cuda_, name_)
+CUDA_OPS(CUDA_OP_DECLARE)
+
 extern const struct am_backend_ops am_backend_cuda; /* cuda.c */
 extern struct am_cuda_driver cu;                    /* load.c */
 
@@ -113,10 +127,6 @@ static inline aclError cuda_check(const struct cuda_gpu *gpu)
 }
 
 /* gpu.c */
-aclError cuda_start(void);
-int32_t cuda_device_count(void);
-aclError cuda_device_info(int32_t driver, struct am_device_info *ret_info);
-bool cuda_device_can_reach(int32_t driver, int32_t other);
 /* The GPU that a driver's id stands for. */
 struct cuda_gpu *cuda_gpu_of(int32_t driver);
 /* One more user of its primary context, and one less. */
@@ -142,25 +152,8 @@ CUresult cuda_stream_wait(CUstream stream);
 /* A new one; priorities are those of the program: 0, which the above have, to 7. */
 CUresult cuda_stream_open(struct cuda_gpu *gpu, unsigned priority, CUstream *ret_stream);
 
-/* mem.c */
-aclError cuda_bank_open(const struct am_bank_spec *spec, struct am_bank **ret_bank);
-void cuda_bank_close(struct am_bank *bank);
-aclError cuda_bank_free(struct am_bank *bank, size_t *ret_size);
-aclError cuda_mem_create(struct am_bank *bank, size_t size, int node, struct am_mem *mem);
-void cuda_mem_destroy(struct am_mem *mem);
-aclError cuda_reserve(size_t size, size_t align, void *want, void **ret_addr);
-aclError cuda_reserve_own(size_t size, size_t align, void **ret_addr);
-aclError cuda_release(void *addr, size_t size);
-aclError cuda_map(void *addr, size_t size, struct am_mem *mem,
-                  const struct am_rights *rights);
-aclError cuda_protect(void *addr, size_t size, struct am_mem *mem,
-                      const struct am_rights *rights);
-aclError cuda_unmap(void *addr, size_t size, struct am_mem *mem);
-/* See backend.h. */
-void cuda_block(struct am_mem *mem);
-void cuda_unblock(struct am_mem *mem);
 /*
- * A mem that is acquired stays mapped where it is.  block() refuses new users and waits
+ * mem.c: a mem that is acquired stays mapped where it is.  block() refuses new users and waits
  * for the current ones; never call it while this thread has memory acquired: it would
  * deadlock.  cuda_mem_is_at: whether the mem is mapped at this address, too; only for a
  * mem that is acquired.
@@ -194,13 +187,7 @@ bool cuda_mem_is_at(struct am_mem *mem, CUdeviceptr base);
 aclError cuda_alias_open(struct am_mem *mem, CUdeviceptr *ret_base);
 void cuda_alias_close(struct am_mem *mem, CUdeviceptr base);
 
-aclError cuda_mem_export(struct am_mem *mem, int *ret_fd);
-aclError cuda_mem_import(struct am_bank *bank, int fd, size_t size, struct am_mem *mem);
-
 /* pin.c */
-void cuda_device_choose(int32_t driver);
-aclError cuda_pin(void *addr, size_t size, bool must_lock);
-void cuda_unpin(void *addr, size_t size);
 aclError cuda_pinned_map(void *addr, size_t size, struct am_mem *mem);
 aclError cuda_pinned_unmap(void *addr, size_t size, struct am_mem *mem);
 
@@ -275,21 +262,8 @@ bool cuda_walks_can_join(struct am_cursor to, struct am_cursor from, size_t size
 /* Fails when some GPU of the range was lost. */
 aclError cuda_walk_check(struct am_cursor walk, size_t size);
 
-/* lane.c: streams of the driver for streams of the program; see backend.h */
-aclError cuda_lane_open(int32_t driver, unsigned priority, struct am_lane **ret_lane);
-void cuda_lane_close(struct am_lane *lane);
-aclError cuda_lane_copy(struct am_lane *lane, const struct am_span *dst, size_t dst_at,
-                        const struct am_span *src, size_t src_at, size_t size,
-                        uint64_t *ret_number);
-aclError cuda_lane_fill(struct am_lane *lane, const struct am_span *dst, size_t size,
-                        uint32_t value, unsigned width, uint64_t *ret_number);
-aclError cuda_lane_mark(struct am_lane *lane, bool is_timed, struct am_mark **ret_mark,
-                        uint64_t *ret_number);
-aclError cuda_lane_wait(struct am_lane *lane, struct am_mark *mark, uint64_t *ret_number);
-aclError cuda_lane_poll(struct am_lane *lane, uint64_t *ret_done);
-aclError cuda_lane_sync(struct am_lane *lane);
 /*
- * Until nothing that was launched up to this number is under way any more; false: the
+ * lane.c: until nothing that was launched up to this number is under way any more; false: the
  * driver would not say.
  */
 bool cuda_lanes_wait(struct cuda_gpu *gpu, uint64_t number);
@@ -314,10 +288,6 @@ void cuda_mark_cache_put(struct cuda_mark_cache *cache);
 /* A mark behind all work on the stream so far, with one reference. */
 CUresult cuda_mark_make(struct cuda_mark_cache *cache, CUstream stream, bool is_timed,
                         struct am_mark **ret_mark);
-uint64_t cuda_mark_time(struct am_mark *mark);
-void cuda_mark_ref(struct am_mark *mark);
-void cuda_mark_put(struct am_mark *mark);
-aclError cuda_mark_sync(struct am_mark *mark);
 /* Before the GPU's context is released. */
 void cuda_clock_destroy_locked(struct cuda_gpu *gpu) AM_REQUIRES(gpu->lock);
 
@@ -325,9 +295,5 @@ void cuda_clock_destroy_locked(struct cuda_gpu *gpu) AM_REQUIRES(gpu->lock);
 /* Has the driver fill a piece of device memory. */
 CUresult cuda_piece_fill(const struct cuda_piece *to, uint32_t value, unsigned width,
                          CUstream stream);
-aclError cuda_copy(const struct am_span *dst, size_t dst_at, const struct am_span *src,
-                   size_t src_at, size_t size);
-aclError cuda_fill(const struct am_span *dst, size_t size, uint32_t value,
-                   unsigned width);
 
 #endif

@@ -109,6 +109,17 @@ static inline bool host_mem_is_addressable(struct am_mem *mem)
     return !mem->bank->spec.is_isolated;
 }
 
+/* The functions of backend.h that this backend has, in the files below. */
+/* clang-format off */
+#define HOST_OPS(op_) \
+    op_(start) op_(bank_open) op_(bank_close) op_(mem_create) op_(mem_destroy) \
+    op_(reserve) op_(reserve_own) op_(release) op_(map) op_(protect) op_(unmap) \
+    op_(watch_pinned) op_(pin) op_(unpin) op_(pin_step) op_(copy) op_(fill) \
+    op_(prepare) op_(view_open) op_(view_close) op_(mem_export) op_(mem_import)
+/* clang-format on */
+#define HOST_OP_DECLARE(name_) AM_BACKEND_OP(host_, name_)
+HOST_OPS(HOST_OP_DECLARE)
+
 extern const struct am_backend_ops am_backend_host; /* host.c */
 
 /*
@@ -118,10 +129,6 @@ extern const struct am_backend_ops am_backend_host; /* host.c */
 aclError host_error(int error, const char *what, size_t size);
 
 /* bank.c */
-aclError host_bank_open(const struct am_bank_spec *spec, struct am_bank **ret_bank);
-void host_bank_close(struct am_bank *bank);
-aclError host_mem_create(struct am_bank *bank, size_t size, int node, struct am_mem *mem);
-void host_mem_destroy(struct am_mem *mem);
 /* The frames of isolated memory that is in its bank's store go back to the bank. */
 void host_mem_give_frames(struct am_mem *mem);
 
@@ -141,10 +148,6 @@ void host_gate_unpin(const struct am_span *spans, size_t n);
  */
 aclError host_gate_shut(struct am_mem *mem);
 void host_gate_open(struct am_mem *mem);
-
-/* share.c */
-aclError host_mem_export(struct am_mem *mem, int *ret_fd);
-aclError host_mem_import(struct am_bank *bank, int fd, size_t size, struct am_mem *mem);
 
 /* store.c: a bank's, which may be as large as a device */
 aclError host_store_open(struct host_store *store, size_t size, bool try_hugetlb);
@@ -169,7 +172,6 @@ bool host_store_discard(struct host_store *store, size_t first, size_t n);
  * pages.c: which pages stores get, by ACLMEM_HUGE_PAGES and the system; chosen when the
  * library starts, since calls that outlive a stop must not read options.
  */
-aclError host_pages_choose(void);
 bool host_pages_may_be_huge(void); /* the pool of reserved ones, or transparent ones */
 bool host_pages_can_collapse(void);
 /* Brings in `size` bytes of whole frames from `at` on: 0 or an errno. */
@@ -183,16 +185,8 @@ int host_pages_bring(struct host_store *store, size_t at, size_t size);
 aclError host_room_check(const void *view, size_t size, size_t *ret_part);
 
 /* space.c */
-aclError host_reserve(size_t size, size_t align, void *want, void **ret_addr);
 int host_reserve_aligned(size_t size, size_t align, void **ret_addr); /* 0 or -errno */
-aclError host_reserve_anywhere(size_t size, size_t align, void **ret_addr);
-aclError host_release(void *addr, size_t size);
-aclError host_map(void *addr, size_t size, struct am_mem *mem,
-                  const struct am_rights *rights);
-aclError host_protect(void *addr, size_t size, struct am_mem *mem,
-                      const struct am_rights *rights);
-aclError host_unmap(void *addr, size_t size, struct am_mem *mem);
-/* The same on the way out of a failure, whose message stays the newest. */
+/* host_unmap() after a failure, whose message stays the newest. */
 void host_map_undo(void *addr, size_t size, struct am_mem *mem);
 /*
  * Part of a view once more, at reserved addresses.  On failure (MAP_FAILED and errno)
@@ -207,23 +201,5 @@ void host_move(void *dst, const void *src, size_t size);
 aclError host_pinned_create(struct am_mem *mem);
 void host_pinned_destroy(struct am_mem *mem);
 aclError host_pinned_map(void *addr, size_t size, struct am_mem *mem);
-/* Pinned memory that is mapped from now on has a separate view, or no view. */
-void host_pinned_watch(bool wants_view);
-aclError host_pin(void *addr, size_t size, bool must_lock);
-void host_unpin(void *addr, size_t size);
-size_t host_pin_step(void);
-
-/* copy.c */
-aclError host_prepare(const struct am_span *dst, size_t dst_at, const struct am_span *src,
-                      size_t src_at, size_t size);
-aclError host_copy(const struct am_span *dst, size_t dst_at, const struct am_span *src,
-                   size_t src_at, size_t size);
-aclError host_fill(const struct am_span *dst, size_t size, uint32_t value,
-                   unsigned width);
-
-/* view.c */
-aclError host_view_open(const struct am_span *spans, size_t n, bool must_be_private,
-                        void **ret_addr, bool *ret_is_private);
-void host_view_close(const struct am_span *spans, size_t n, void *addr, bool is_private);
 
 #endif

@@ -35,7 +35,7 @@ static atomic_bool may_be_huge = true;
 static atomic_bool can_collapse;
 static _Atomic uint64_t short_runs_from; /* the time from which on short runs collapse */
 
-aclError host_pages_choose(void)
+aclError host_start(void)
 {
     int64_t option = am_option_number(AM_OPTION_huge_pages);
 

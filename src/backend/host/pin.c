@@ -29,7 +29,7 @@
 
 static atomic_bool is_watched;
 
-void host_pinned_watch(bool wants_view)
+void host_watch_pinned(bool wants_view)
 {
     is_watched = wants_view;
 }

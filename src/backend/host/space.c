@@ -80,7 +80,7 @@ int host_reserve_aligned(size_t size, size_t align, void **ret_addr)
     return 0;
 }
 
-aclError host_reserve_anywhere(size_t size, size_t align, void **ret_addr)
+aclError host_reserve_own(size_t size, size_t align, void **ret_addr)
 {
     int rc = host_reserve_aligned(size, align, ret_addr);
 
@@ -116,7 +116,7 @@ aclError host_reserve(size_t size, size_t align, void *want, void **ret_addr)
     if (want == NULL) {
         if (reserve_next(size, align, ret_addr))
             return ACL_SUCCESS;
-        return host_reserve_anywhere(size, align, ret_addr);
+        return host_reserve_own(size, align, ret_addr);
     }
     rc = reserve_at((uintptr_t)want, size);
     if (rc == -EEXIST)

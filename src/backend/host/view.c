@@ -121,7 +121,7 @@ static aclError view_open(const struct am_span *spans, size_t n, bool must_be_pr
     for (size_t i = 0; i < n; i++)
         size += spans[i].size;
     size = am_align_up(in_frame + size, AM_CHUNK);
-    AM_TRY(host_reserve_anywhere(size, AM_CHUNK, &base));
+    AM_TRY(host_reserve_own(size, AM_CHUNK, &base));
     rc = view_stitch(spans, n, base);
     if (rc != ACL_SUCCESS) {
         munmap(base, size);
