@@ -47,8 +47,15 @@ template <typename Function> static Function driver_get(const char *name)
     return function;
 }
 
+/* Handles and enumerations of the driver are void * and int here. */
+#ifdef __clang__
+#define OTHER_TYPES __attribute__((no_sanitize("function")))
+#else
+#define OTHER_TYPES
+#endif
+
 /* In the device's primary context, as PyTorch does. */
-static void *cuda_stream_make()
+OTHER_TYPES static void *cuda_stream_make()
 {
     void *context = nullptr, *stream = nullptr;
 
