@@ -99,7 +99,7 @@ def differing_functions():
             path = os.path.join(at, name)
             text = read(path)
             for comment in re.finditer(r"/\*(?:(?!\*/).)*\bDiffers:.*?\*/", text, flags=re.S):
-                found = re.search(r"\bam_(acl\w+)\(", text[comment.end() :]) or re.search(
+                found = re.search(r"\b(?:am_|AM_SAME_AS\()(acl\w+)[(,]", text[comment.end() :]) or re.search(
                     r"\b(aclrt?[A-Z]\w+)", comment.group()
                 )
                 if found:

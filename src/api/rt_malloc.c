@@ -135,8 +135,8 @@ aclError am_aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy 
 }
 
 /*
- * Differs: the task scheduler is ours and needs no special memory, so
- * am_aclrtMallocForTaskScheduler() allocates plain memory.
+ * Differs: the task scheduler is ours and needs no special memory, so this is plain
+ * memory.
  */
 AM_SAME_AS(aclrtMallocForTaskScheduler, aclrtMallocWithCfg);
 
