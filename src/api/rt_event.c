@@ -262,12 +262,12 @@ _Static_assert(sizeof(aclrtIpcEventHandle) < AM_KEY_SIZE, "a key ends with a zer
 aclError am_aclrtIpcGetEventHandle(aclrtEvent event_handle, aclrtIpcEventHandle *handle)
 {
     char key[AM_KEY_SIZE] = "";
-    struct am_ticket ticket;
+    struct am_share_handle share;
 
     AM_REQUIRE_NONNULL(handle);
     AM_GET(event, event_handle);
-    AM_TRY(am_event_export(event, &ticket));
-    am_key_print(AM_SHARE_EVENT, &ticket, key);
+    AM_TRY(am_event_export(event, &share));
+    am_key_print(AM_SHARE_EVENT, &share, key);
     memcpy(handle->reserved, key, sizeof handle->reserved);
     return ACL_SUCCESS;
 }
@@ -275,10 +275,10 @@ aclError am_aclrtIpcGetEventHandle(aclrtEvent event_handle, aclrtIpcEventHandle 
 aclError am_aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *event)
 {
     char key[AM_KEY_SIZE] = "";
-    struct am_ticket ticket;
+    struct am_share_handle share;
 
     AM_REQUIRE_NONNULL(event);
     memcpy(key, handle.reserved, sizeof handle.reserved);
-    AM_TRY(am_key_parse(AM_SHARE_EVENT, key, &ticket));
-    return am_event_import(&ticket, event);
+    AM_TRY(am_key_parse(AM_SHARE_EVENT, key, &share));
+    return am_event_import(&share, event);
 }

@@ -69,7 +69,7 @@ aclError am_aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num)
 aclError am_aclrtNotifyGetExportKey(aclrtNotify handle, char *key, size_t len,
                                     uint64_t flags)
 {
-    struct am_ticket ticket;
+    struct am_share_handle share;
 
     AM_REQUIRE_NONNULL(key);
     AM_REQUIRE(len >= AM_KEY_SIZE, ACL_ERROR_INVALID_PARAM,
@@ -80,8 +80,8 @@ aclError am_aclrtNotifyGetExportKey(aclrtNotify handle, char *key, size_t len,
                "; it takes 0, or 2 to let any process of this user import",
                flags);
     NOTIFY_GET(handle);
-    AM_TRY(am_notify_export(notify, flags != 0, &ticket));
-    am_key_print(AM_SHARE_NOTIFY, &ticket, key);
+    AM_TRY(am_notify_export(notify, flags != 0, &share));
+    am_key_print(AM_SHARE_NOTIFY, &share, key);
     return ACL_SUCCESS;
 }
 
@@ -95,11 +95,11 @@ aclError am_aclrtNotifySetImportPid(aclrtNotify handle, int32_t *pid, size_t num
 
 aclError am_aclrtNotifyImportByKey(aclrtNotify *notify, const char *key, uint64_t flags)
 {
-    struct am_ticket ticket;
+    struct am_share_handle share;
 
     AM_REQUIRE_NONNULL(notify, key);
     AM_REQUIRE((flags & ~ACL_RT_NOTIFY_IMPORT_FLAG_ENABLE_PEER_ACCESS) == 0,
                ACL_ERROR_INVALID_PARAM, "flags is 0x%" PRIx64 "; it takes 0 or 2", flags);
-    AM_TRY(am_key_parse(AM_SHARE_NOTIFY, key, &ticket));
-    return am_notify_import(&ticket, notify);
+    AM_TRY(am_key_parse(AM_SHARE_NOTIFY, key, &share));
+    return am_notify_import(&share, notify);
 }

@@ -30,21 +30,21 @@ static aclError type_kind(aclrtMemSharedHandleType type, enum am_share_kind *ret
 }
 
 /* The shareable handle: a number, or the bytes of a fabric handle. */
-static aclError ticket_read(enum am_share_kind kind, const void *handle,
-                            struct am_ticket *ret_ticket)
+static aclError share_read(enum am_share_kind kind, const void *handle,
+                           struct am_share_handle *ret_share)
 {
     if (kind == AM_SHARE_FABRIC)
-        return am_share_parse_fabric(handle, ret_ticket);
-    *ret_ticket = (struct am_ticket){.number = *(const uint64_t *)handle};
+        return am_share_parse_fabric(handle, ret_share);
+    *ret_share = (struct am_share_handle){.number = *(const uint64_t *)handle};
     return ACL_SUCCESS;
 }
 
-static aclError ticket_write(enum am_share_kind kind, const struct am_ticket *ticket,
-                             void *handle)
+static aclError share_write(enum am_share_kind kind, const struct am_share_handle *share,
+                            void *handle)
 {
     if (kind == AM_SHARE_FABRIC)
-        return am_share_print_fabric(ticket, handle);
-    *(uint64_t *)handle = ticket->number;
+        return am_share_print_fabric(share, handle);
+    *(uint64_t *)handle = share->number;
     return ACL_SUCCESS;
 }
 
@@ -52,33 +52,33 @@ static aclError ticket_write(enum am_share_kind kind, const struct am_ticket *ti
 static aclError share_export(aclrtDrvMemHandle handle, enum am_share_kind kind,
                              uint64_t flags, void *shareable)
 {
-    struct am_ticket ticket;
+    struct am_share_handle share;
 
     AM_REQUIRE((flags & ~ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION) == 0,
                ACL_ERROR_INVALID_PARAM,
                "flags is 0x%" PRIx64
                "; it takes 0, or 1 to let any process of this user import",
                flags);
-    AM_TRY(am_share_export(handle, kind, flags != 0, &ticket));
-    return ticket_write(kind, &ticket, shareable);
+    AM_TRY(am_share_export(handle, kind, flags != 0, &share));
+    return share_write(kind, &share, shareable);
 }
 
-static aclError share_trust(enum am_share_kind kind, const struct am_ticket *ticket,
+static aclError share_trust(enum am_share_kind kind, const struct am_share_handle *share,
                             const int32_t *pid, size_t n)
 {
     AM_REQUIRE_NONNULL(pid);
     AM_REQUIRE(n > 0, ACL_ERROR_INVALID_PARAM, "pidNum is 0");
-    return am_share_trust(kind, ticket, pid, n);
+    return am_share_trust(kind, share, pid, n);
 }
 
-static aclError share_import(enum am_share_kind kind, const struct am_ticket *ticket,
+static aclError share_import(enum am_share_kind kind, const struct am_share_handle *share,
                              int32_t device_id, aclrtDrvMemHandle *handle)
 {
     struct am_device *device;
 
     AM_REQUIRE_NONNULL(handle);
     AM_TRY(am_device_find(device_id, &device));
-    return am_share_import(kind, ticket, device, handle);
+    return am_share_import(kind, share, device, handle);
 }
 
 aclError am_aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle,
@@ -111,10 +111,10 @@ aclError am_aclrtMemExportToShareableHandleV2(aclrtDrvMemHandle handle, uint64_t
 aclError am_aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, int32_t *pid,
                                             size_t pidNum)
 {
-    struct am_ticket ticket = {.number = shareableHandle};
+    struct am_share_handle share = {.number = shareableHandle};
 
     AM_TRY(am_vmm_check());
-    return share_trust(AM_SHARE_MEMORY, &ticket, pid, pidNum);
+    return share_trust(AM_SHARE_MEMORY, &share, pid, pidNum);
 }
 
 aclError am_aclrtMemSetPidToShareableHandleV2(void *shareableHandle,
@@ -122,22 +122,22 @@ aclError am_aclrtMemSetPidToShareableHandleV2(void *shareableHandle,
                                               int32_t *pid, size_t pidNum)
 {
     enum am_share_kind kind = AM_SHARE_MEMORY;
-    struct am_ticket ticket;
+    struct am_share_handle share;
 
     AM_TRY(am_vmm_check());
     AM_REQUIRE_NONNULL(shareableHandle);
     AM_TRY(type_kind(shareType, &kind));
-    AM_TRY(ticket_read(kind, shareableHandle, &ticket));
-    return share_trust(kind, &ticket, pid, pidNum);
+    AM_TRY(share_read(kind, shareableHandle, &share));
+    return share_trust(kind, &share, pid, pidNum);
 }
 
 aclError am_aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int32_t deviceId,
                                               aclrtDrvMemHandle *handle)
 {
-    struct am_ticket ticket = {.number = shareableHandle};
+    struct am_share_handle share = {.number = shareableHandle};
 
     AM_TRY(am_vmm_check());
-    return share_import(AM_SHARE_MEMORY, &ticket, deviceId, handle);
+    return share_import(AM_SHARE_MEMORY, &share, deviceId, handle);
 }
 
 aclError am_aclrtMemImportFromShareableHandleV2(void *shareableHandle,
@@ -145,7 +145,7 @@ aclError am_aclrtMemImportFromShareableHandleV2(void *shareableHandle,
                                                 uint64_t flags, aclrtDrvMemHandle *handle)
 {
     enum am_share_kind kind = AM_SHARE_MEMORY;
-    struct am_ticket ticket;
+    struct am_share_handle share;
     struct am_device *device;
     int32_t id;
 
@@ -155,9 +155,9 @@ aclError am_aclrtMemImportFromShareableHandleV2(void *shareableHandle,
                flags);
     AM_TRY(type_kind(shareType, &kind));
     AM_TRY(am_context_device(&id));
-    AM_TRY(ticket_read(kind, shareableHandle, &ticket));
+    AM_TRY(share_read(kind, shareableHandle, &share));
     if (kind == AM_SHARE_MEMORY)
-        return share_import(kind, &ticket, id, handle);
+        return share_import(kind, &share, id, handle);
     AM_REQUIRE_NONNULL(handle);
     AM_TRY(am_device_find(id, &device));
     return am_share_import_fabric(shareableHandle, device, handle);

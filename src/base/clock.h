@@ -43,26 +43,25 @@ static inline uint64_t am_clock_left(uint64_t until)
 }
 
 /*
- * A waiting thread reads the clock again and again.  A thread that stood still between
- * two readings, in a debugger or on a busy machine, has not waited: the work that it
- * waits for most likely stood still, too.  So the time between two readings counts for
- * at most this much.
+ * A timeout that does not count time in which the process was stopped, in a debugger or on a
+ * busy machine: the awaited work most likely was stopped as well.  A waiting thread checks the
+ * timeout at intervals, and each interval counts for at most `most`.
  */
-struct am_patience {
+struct am_timeout {
     uint64_t left;
-    uint64_t looked; /* when it was last looked, or begun */
+    uint64_t checked; /* time of the last check, or of the start */
 };
 
-/* A look at which nothing had come: whether to wait on. */
-static inline bool am_patience_look(struct am_patience *patience, uint64_t now,
+/* False: the timeout has expired. */
+static inline bool am_timeout_check(struct am_timeout *timeout, uint64_t now,
                                     uint64_t most)
 {
-    uint64_t passed = now - patience->looked;
+    uint64_t passed = now - timeout->checked;
 
     passed = passed < most ? passed : most;
-    patience->left -= passed < patience->left ? passed : patience->left;
-    patience->looked = now;
-    return patience->left > 0;
+    timeout->left -= passed < timeout->left ? passed : timeout->left;
+    timeout->checked = now;
+    return timeout->left > 0;
 }
 
 #endif

@@ -86,10 +86,6 @@ void am_step(void)
     raise(fault.signal);
 }
 
-void am_moment(void)
-{
-}
-
 static bool fault_hit(enum am_fault_kind kind)
 {
     uint64_t target = fault.target;

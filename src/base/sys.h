@@ -126,12 +126,6 @@ size_t am_page_size(void);
 /* Between two writes that other processes can see: a process may die here. */
 void am_step(void);
 
-/*
- * Between two reads of a thread that holds no lock: another thread may run here.
- * Tests have it do so (test/unit/moments.h).
- */
-void am_moment(void);
-
 /* Just calls of a driver, which fail for another reason than that something ran out. */
 AM_TEST_EXPORT void am_fault_arm_refusal(uint64_t nth);
 /*
@@ -156,7 +150,6 @@ static inline size_t am_page_size(void)
 }
 
 #define am_step() ((void)0)
-#define am_moment() ((void)0)
 
 #define AM_SYS(kind_, result_, name_, params_, args_, value_, errno_) \
     static inline result_ am_sys_##name_ params_ \

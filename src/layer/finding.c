@@ -396,12 +396,15 @@ const char *am_finding_function(const struct am_site *site)
     return api_names[site->api];
 }
 
-AM_NO_LOCK_ANALYSIS void am_findings_lock(void)
+void am_findings_lock(void) AM_ACQUIRE(findings.lock);
+void am_findings_unlock(void) AM_RELEASE(findings.lock);
+
+void am_findings_lock(void)
 {
     am_lock(&findings.lock);
 }
 
-AM_NO_LOCK_ANALYSIS void am_findings_unlock(void)
+void am_findings_unlock(void)
 {
     am_unlock(&findings.lock);
 }

@@ -198,7 +198,7 @@ static void waits_check(void)
     }
 }
 
-AM_NO_LOCK_ANALYSIS static void *watcher_main(void *arg)
+static void *watcher_main(void *arg)
 {
     am_lock(&am_check.lock);
     for (;;) {

@@ -107,8 +107,8 @@ static void replies_check(int fd)
 
 static void requests_send(const uint8_t *bytes, size_t n_bytes)
 {
-    struct am_ticket ticket = {.number = number};
-    struct am_wire_request good = am_wire_request(AM_SHARE_MEMORY, &ticket);
+    struct am_share_handle share = {.number = number};
+    struct am_wire_request good = am_wire_request(AM_SHARE_MEMORY, &share);
     struct am_wire_reply reply;
     int fd = connect_raw();
 
@@ -136,8 +136,8 @@ static void requests_send(const uint8_t *bytes, size_t n_bytes)
 
 static void reply_take(const uint8_t *bytes, size_t n_bytes)
 {
-    struct am_ticket ticket = {.number = 1};
-    struct am_wire_request request = am_wire_request(AM_SHARE_MEMORY, &ticket);
+    struct am_share_handle share = {.number = 1};
+    struct am_wire_request request = am_wire_request(AM_SHARE_MEMORY, &share);
     struct am_wire_reply reply = {0};
     struct am_import_reply import_reply = {.fd = memory, .exporter = 1};
     struct am_import import = {.number = 1};

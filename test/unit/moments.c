@@ -46,12 +46,11 @@ void moment_each(void (*run)(void *arg), void *arg)
 void __real_am_lock(struct am_lock *lock);
 bool __real_am_lock_try(struct am_lock *lock);
 void __real_am_unlock(struct am_lock *lock);
-void __wrap_am_moment(void);
 void __wrap_am_lock(struct am_lock *lock);
 bool __wrap_am_lock_try(struct am_lock *lock);
 void __wrap_am_unlock(struct am_lock *lock);
 
-void __wrap_am_moment(void)
+static void moment_pass(void)
 {
     if (moment.is_outside && am_epoch_thread.depth > 0)
         return;
@@ -63,7 +62,7 @@ void __wrap_am_moment(void)
 
 void __wrap_am_lock(struct am_lock *lock)
 {
-    __wrap_am_moment();
+    moment_pass();
     if (moment.each != NULL)
         moment.each(moment.each_arg);
     __real_am_lock(lock);

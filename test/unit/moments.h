@@ -8,11 +8,9 @@
  *         ... what has to be so, whenever it was retained, or was not ...
  *     }
  *
- * has retain(&handle) called when this thread, with no lock of the library's held, is about
- * to take its nth one, or to look a second time at what it read without a lock
- * (am_moment()), and ends after the run that had no such moment.  So every order of the two
- * calls is tried, in one thread.  Links with --wrap for am_lock, am_lock_try, am_unlock and
- * am_moment.
+ * calls retain(&handle) when this thread, with no lock of the library held, is about to acquire
+ * its nth lock, and ends after the run that had no such moment.  So every order of the two
+ * calls is tried, in one thread.  Links with --wrap for am_lock, am_lock_try and am_unlock.
  */
 #ifndef TEST_UNIT_MOMENTS_H
 #define TEST_UNIT_MOMENTS_H

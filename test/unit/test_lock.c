@@ -25,41 +25,52 @@ static struct am_latch leaf = AM_LATCH_INIT(AM_RANK_LEAF, "leaf");
 static struct am_latch middle_latch = AM_LATCH_INIT(AM_RANK_VSPACE, "middle latch");
 
 /* The analysis at compile time would find these first. */
-AM_NO_LOCK_ANALYSIS static void role_reversal(void)
+/* Locks that are never released: the roles abort. */
+AM_NO_LOCK_ANALYSIS static void acquire(struct am_lock *lock)
 {
-    am_lock(&high);
-    am_lock(&low);
+    am_lock(lock);
 }
 
-AM_NO_LOCK_ANALYSIS static void role_below_any_that_is_held(void)
+AM_NO_LOCK_ANALYSIS static void acquire_latch(struct am_latch *latch)
 {
-    am_lock(&low);
-    am_lock(&high);
-    am_lock(&middle);
+    am_latch_take(latch);
 }
 
-AM_NO_LOCK_ANALYSIS static void role_same_rank(void)
+static void role_reversal(void)
 {
-    am_lock(&middle);
-    am_lock(&also_middle);
+    acquire(&high);
+    acquire(&low);
 }
 
-AM_NO_LOCK_ANALYSIS static void role_twice(void)
+static void role_below_any_that_is_held(void)
 {
-    am_lock(&middle);
-    am_lock(&middle);
+    acquire(&low);
+    acquire(&high);
+    acquire(&middle);
 }
 
-AM_NO_LOCK_ANALYSIS static void role_below_a_latch(void)
+static void role_same_rank(void)
 {
-    am_latch_take(&leaf);
-    am_lock(&middle);
+    acquire(&middle);
+    acquire(&also_middle);
 }
 
-AM_NO_LOCK_ANALYSIS static void role_latch_of_the_same_rank(void)
+static void role_twice(void)
 {
-    am_lock(&middle);
-    am_latch_take(&middle_latch);
+    acquire(&middle);
+    acquire(&middle);
+}
+
+static void role_below_a_latch(void)
+{
+    acquire_latch(&leaf);
+    acquire(&middle);
+}
+
+static void role_latch_of_the_same_rank(void)
+{
+    acquire(&middle);
+    acquire_latch(&middle_latch);
 }
 
 static const struct {

@@ -13,7 +13,7 @@
 
 static void a_fetch_that_fails_writes_nothing(void **state)
 {
-    struct am_ticket wrong = {.number = 1};
+    struct am_share_handle wrong = {.number = 1};
     struct am_import import, before;
 
     memset(&import, 0x5a, sizeof import);

@@ -124,7 +124,7 @@ static CUresult clock_renew_locked(struct cuda_gpu *gpu) AM_REQUIRES(gpu->clock_
  * Makes sure that the time of an event is known, and recent.  The first timed record of a GPU
  * waits for the clock.  A later record uses the old clock while another thread renews it.
  */
-AM_NO_LOCK_ANALYSIS static CUresult clock_renew(struct cuda_gpu *gpu)
+static CUresult clock_renew(struct cuda_gpu *gpu)
 {
     uint64_t due = gpu->clock_due;
     CUresult rc;

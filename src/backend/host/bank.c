@@ -133,7 +133,7 @@ static void parts_collect_locked(struct host_bank *bank) AM_REQUIRES(bank->lock)
     }
 }
 
-AM_NO_LOCK_ANALYSIS static void bank_lock(struct host_bank *bank) AM_ACQUIRE(bank->lock)
+static void bank_lock(struct host_bank *bank) AM_ACQUIRE(bank->lock)
 {
     if (am_lock_try(&bank->lock))
         return;
@@ -194,8 +194,8 @@ static bool frames_hold(struct host_bank *bank, size_t first, size_t n)
  * Frames first .. first + n - 1, highest first, so that they are taken in ascending order
  * again.
  */
-AM_NO_LOCK_ANALYSIS static void frames_give_locked(struct host_bank *bank, size_t first,
-                                                   size_t n) AM_REQUIRES(bank->lock)
+static void frames_give_locked(struct host_bank *bank, size_t first, size_t n)
+    AM_REQUIRES(bank->lock)
 {
     size_t room = bank->n_used < bank->n_used_max ? bank->n_used_max - bank->n_used : 0;
 

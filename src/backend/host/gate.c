@@ -127,7 +127,7 @@ void host_gate_unpin(const struct am_span *spans, size_t n)
 aclError host_gate_shut(struct am_mem *mem)
 {
     _Atomic uint64_t *gate = &host_mem(mem)->gate;
-    struct am_patience patience = {.left = WAIT_NS, .looked = am_clock()};
+    struct am_timeout timeout = {.left = WAIT_NS, .checked = am_clock()};
     uint64_t seen = atomic_load_explicit(gate, memory_order_relaxed);
 
     do { /* from when it is shut on, a pin is one that will be taken back */
@@ -140,7 +140,7 @@ aclError host_gate_shut(struct am_mem *mem)
     } while (!atomic_compare_exchange_weak_explicit(
         gate, &seen, seen | GATE_SHUT, memory_order_acquire, memory_order_relaxed));
     while ((seen = atomic_load_explicit(gate, memory_order_acquire)) != GATE_SHUT) {
-        if (!am_patience_look(&patience, am_clock(), SLICE_NS)) {
+        if (!am_timeout_check(&timeout, am_clock(), SLICE_NS)) {
             host_gate_open(mem);
             return am_fail(ACL_ERROR_RT_PARAM_INVALID,
                            "the memory cannot be shared now: copies have used it for %d "

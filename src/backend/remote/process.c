@@ -184,7 +184,7 @@ static bool has_requests(void)
 /* Receives replies until the process ends or makes no progress: -errno. */
 static int replies_receive(void)
 {
-    struct am_patience patience = {am_remote.limit, am_clock()};
+    struct am_timeout timeout = {am_remote.limit, am_clock()};
     unsigned n_moved = 0;
     struct am_port_message message;
     int rc;
@@ -194,10 +194,10 @@ static int replies_receive(void)
         if (rc == 0)
             am_remote_take_reply(&message);
         if (rc == 0 || n_moved != am_remote.n_moved || !has_requests()) {
-            patience = (struct am_patience){am_remote.limit, am_clock()};
+            timeout = (struct am_timeout){am_remote.limit, am_clock()};
             n_moved = am_remote.n_moved;
         } else if (rc == -EAGAIN &&
-                   !am_patience_look(&patience, am_clock(), SLICE_MS * AM_MILLISECOND)) {
+                   !am_timeout_check(&timeout, am_clock(), SLICE_MS * AM_MILLISECOND)) {
             rc = -ETIMEDOUT;
         }
     } while (rc == 0 || rc == -EAGAIN);
@@ -388,7 +388,7 @@ void am_remote_stop(void)
 }
 
 /* The socket of the parent stays open here, but its fabric process watches the parent. */
-AM_NO_LOCK_ANALYSIS void am_remote_forget(void)
+void am_remote_forget(void)
 {
     am_remote.state = AM_REMOTE_DOWN;
     am_remote.is_allowed = false;

@@ -2,13 +2,13 @@
  * How a process imports an object that another process exports.
  *
  * Both sides of one mechanism.  A process exports an object that has a descriptor, and
- * gets a ticket for it, which its program passes to other processes in any way it likes.
+ * gets a handle for it, which its program passes to other processes in any way it likes.
  * From the first export on, a thread answers on a socket in the runtime directory.  An
- * importer presents the ticket: the exporter gets the importer's identity from the
+ * importer presents the handle: the exporter gets the importer's identity from the
  * kernel, checks its permission, and sends the descriptor and a few bytes that describe
  * the object.
  *
- * The number of a ticket is
+ * The number of a handle is
  *
  *     exporter (24 bits) | random (40)
  *
@@ -43,7 +43,7 @@ struct am_export {
     uint8_t bytes[AM_WIRE_BYTES];
 };
 
-aclError am_export_add(const struct am_export *what, struct am_ticket *ret_ticket);
+aclError am_export_add(const struct am_export *what, struct am_share_handle *ret_share);
 
 /*
  * Lists processes, by ids of aclrtDeviceGetBareTgid, for an export of ours: all of them or
@@ -51,19 +51,20 @@ aclError am_export_add(const struct am_export *what, struct am_ticket *ret_ticke
  * ids that no process of this machine has may be those of other machines, and are left
  * out.
  */
-aclError am_export_trust(enum am_share_kind kind, const struct am_ticket *ticket,
+aclError am_export_trust(enum am_share_kind kind, const struct am_share_handle *share,
                          const int32_t *ids, size_t n, bool may_miss);
 
 /* Ends the export; does nothing for a number that is not an export of this process. */
 void am_export_withdraw(uint64_t number);
 
 /* Whether this process exports it. */
-bool am_export_is_own(enum am_share_kind kind, const struct am_ticket *ticket);
+bool am_export_is_own(enum am_share_kind kind, const struct am_share_handle *share);
 /* Its object with one more reference; NULL: it is not exported, or its object ends. */
-struct am_named *am_export_get(enum am_share_kind kind, const struct am_ticket *ticket);
-/* The ticket of an export of ours; false if the number is not exported. */
+struct am_named *am_export_get(enum am_share_kind kind,
+                               const struct am_share_handle *share);
+/* The handle of an export of ours; false if the number is not exported. */
 bool am_export_find(enum am_share_kind kind, uint64_t number,
-                    struct am_ticket *ret_ticket);
+                    struct am_share_handle *ret_share);
 
 /*
  * A process imports memory by a number once at a time: claims the number, or fails with
@@ -84,7 +85,7 @@ struct am_import_reply {
  * 207006: not for this process, or not there (any more).  507022: the exporter does not
  * answer, or not sensibly.
  */
-aclError am_import_fetch(enum am_share_kind kind, const struct am_ticket *ticket,
+aclError am_import_fetch(enum am_share_kind kind, const struct am_share_handle *share,
                          struct am_import_reply *ret_reply);
 
 /* At the start of the library, and at its stop: exports and connections go then. */

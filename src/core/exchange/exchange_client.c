@@ -177,20 +177,20 @@ void am_import_release(uint64_t number)
 /* ---- requests ---- */
 
 /* Called at least once in SLICE_MS. */
-static bool has_time(struct am_patience *patience)
+static bool has_time(struct am_timeout *timeout)
 {
-    return am_patience_look(patience, am_clock(), SLICE_MS * AM_MILLISECOND);
+    return am_timeout_check(timeout, am_clock(), SLICE_MS * AM_MILLISECOND);
 }
 
 /* Waits until the socket is ready: 0, -ETIMEDOUT, or another -errno. */
-static int ready_wait(int fd, short events, struct am_patience *patience)
+static int ready_wait(int fd, short events, struct am_timeout *timeout)
 {
     struct pollfd p = {.fd = fd, .events = events};
     int n;
 
     do
         n = poll(&p, 1, SLICE_MS);
-    while ((n == 0 || (n < 0 && errno == EINTR)) && has_time(patience));
+    while ((n == 0 || (n < 0 && errno == EINTR)) && has_time(timeout));
     return n > 0 ? 0 : n == 0 || errno == EINTR ? -ETIMEDOUT : -errno;
 }
 
@@ -241,7 +241,7 @@ static aclError fail_import(uint64_t number, int32_t exporter, const char *actio
     }
 }
 
-static aclError link_open(uint64_t number, struct am_patience *patience,
+static aclError link_open(uint64_t number, struct am_timeout *timeout,
                           struct link **ret_link)
 {
     uint32_t name = (uint32_t)(number >> NAME_SHIFT);
@@ -253,7 +253,7 @@ static aclError link_open(uint64_t number, struct am_patience *patience,
 
     links_close(true);
     AM_TRY(am_rundir_share(&directory));
-    while ((fd = am_sockname_connect(directory, name)) == -EAGAIN && has_time(patience))
+    while ((fd = am_sockname_connect(directory, name)) == -EAGAIN && has_time(timeout))
         nanosleep(&(struct timespec){.tv_nsec = RETRY_NS}, NULL);
     close(directory);
     if (fd < 0)
@@ -271,20 +271,20 @@ static aclError link_open(uint64_t number, struct am_patience *patience,
 
 /* Sends the request and waits for the reply: 0 or -errno. */
 static int link_request(const struct link *link, const struct am_wire_request *request,
-                        struct am_patience *patience, struct am_wire_reply *ret_reply,
+                        struct am_timeout *timeout, struct am_wire_reply *ret_reply,
                         int *ret_fd)
 {
     int rc;
 
     while ((rc = am_fdpass_send(link->fd, request, sizeof *request, -1)) == -EAGAIN) {
-        rc = ready_wait(link->fd, POLLOUT, patience);
+        rc = ready_wait(link->fd, POLLOUT, timeout);
         if (rc != 0)
             return rc;
     }
     if (rc != 0)
         return rc == -ECONNRESET || rc == -ENOTCONN ? -EPIPE : rc;
     do {
-        rc = ready_wait(link->fd, POLLIN, patience);
+        rc = ready_wait(link->fd, POLLIN, timeout);
         if (rc == 0)
             rc = am_fdpass_receive(link->fd, ret_reply, sizeof *ret_reply, ret_fd);
     } while (rc == -EAGAIN);
@@ -298,9 +298,9 @@ static int link_request(const struct link *link, const struct am_wire_request *r
 static aclError reply_fetch(const struct am_wire_request *request, struct link **ret_link,
                             struct am_wire_reply *ret_reply, int *ret_fd)
 {
-    struct am_patience patience = {.left = AM_EXCHANGE_WAIT_MS * AM_MILLISECOND,
-                                   .looked = am_clock()};
-    uint64_t number = request->ticket.number;
+    struct am_timeout timeout = {.left = AM_EXCHANGE_WAIT_MS * AM_MILLISECOND,
+                                 .checked = am_clock()};
+    uint64_t number = request->handle.number;
     int n_new = 0;
 
     for (;;) {
@@ -309,10 +309,10 @@ static aclError reply_fetch(const struct am_wire_request *request, struct link *
         int error;
 
         if (link == NULL) {
-            AM_TRY(link_open(number, &patience, &link));
+            AM_TRY(link_open(number, &timeout, &link));
             n_new++;
         }
-        error = -link_request(link, request, &patience, ret_reply, ret_fd);
+        error = -link_request(link, request, &timeout, ret_reply, ret_fd);
         if (error == 0) {
             *ret_link = link;
             return ACL_SUCCESS;
@@ -321,25 +321,25 @@ static aclError reply_fetch(const struct am_wire_request *request, struct link *
         link_close(link);
         if (error == EMFILE && n_new < ATTEMPTS_MAX && am_limit_raise(RLIMIT_NOFILE))
             continue;
-        if (error != EPIPE || n_new >= ATTEMPTS_MAX || !has_time(&patience))
+        if (error != EPIPE || n_new >= ATTEMPTS_MAX || !has_time(&timeout))
             return fail_import(number, exporter, "asking the exporting process", error);
     }
 }
 
-aclError am_import_fetch(enum am_share_kind kind, const struct am_ticket *ticket,
+aclError am_import_fetch(enum am_share_kind kind, const struct am_share_handle *share,
                          struct am_import_reply *ret_reply)
 {
-    struct am_wire_request request = am_wire_request(kind, ticket);
-    uint64_t number = ticket->number;
+    struct am_wire_request request = am_wire_request(kind, share);
+    uint64_t number = share->number;
     struct am_wire_reply reply;
     struct link *link = NULL;
     int fd = -1;
-    int error = -am_export_table_take(kind, ticket, ret_reply);
+    int error = -am_export_table_take(kind, share, ret_reply);
     unsigned depth;
     aclError rc;
 
     if (error == EMFILE && am_limit_raise(RLIMIT_NOFILE))
-        error = -am_export_table_take(kind, ticket, ret_reply);
+        error = -am_export_table_take(kind, share, ret_reply);
     if (error == 0)
         return ACL_SUCCESS;
     if (error != ENOENT)

@@ -281,7 +281,7 @@ static aclError server_start_locked(void) AM_REQUIRES(server.lock)
     return ACL_SUCCESS;
 }
 
-aclError am_export_add(const struct am_export *what, struct am_ticket *ret_ticket)
+aclError am_export_add(const struct am_export *what, struct am_share_handle *ret_share)
 {
     uint32_t name;
     aclError rc;
@@ -293,7 +293,7 @@ aclError am_export_add(const struct am_export *what, struct am_ticket *ret_ticke
     am_unlock(&server.lock);
     if (rc != ACL_SUCCESS)
         return rc;
-    return am_export_table_add(name, what, ret_ticket);
+    return am_export_table_add(name, what, ret_share);
 }
 
 void am_exchange_start(void)

@@ -29,7 +29,7 @@ struct trusted {
 struct export
 {
     RB_ENTRY(export) node;
-    struct am_ticket ticket;
+    struct am_share_handle handle;
     struct am_export what;
     struct trusted **list; /* n_list */
     size_t n_list;
@@ -37,7 +37,7 @@ struct export
 
 static int export_compare(const struct export *a, const struct export *b)
 {
-    return (a->ticket.number > b->ticket.number) - (a->ticket.number < b->ticket.number);
+    return (a->handle.number > b->handle.number) - (a->handle.number < b->handle.number);
 }
 
 RB_HEAD(export_tree, export);
@@ -55,27 +55,27 @@ static struct {
 static struct export *export_find_locked(enum am_share_kind kind, uint64_t number)
     AM_REQUIRES(exports.lock)
 {
-    struct export key = {.ticket.number = number};
+    struct export key = {.handle.number = number};
     struct export *export = RB_FIND(export_tree, &exports.tree, &key);
 
     return export != NULL && export->what.kind == kind ? export : NULL;
 }
 
 /*
- * Finds the export of a ticket that a peer presents, in a time that reveals nothing
+ * Finds the export of a handle that a peer presents, in a time that reveals nothing
  * about the secret.
  */
 static struct export *export_show_locked(enum am_share_kind kind,
-                                         const struct am_ticket *ticket)
+                                         const struct am_share_handle *share)
     AM_REQUIRES(exports.lock)
 {
-    struct export *export = export_find_locked(kind, ticket->number);
+    struct export *export = export_find_locked(kind, share->number);
     uint64_t differs;
 
     if (export == NULL)
         return NULL;
-    differs = (export->ticket.secret[0] ^ ticket->secret[0]) |
-              (export->ticket.secret[1] ^ ticket->secret[1]);
+    differs = (export->handle.secret[0] ^ share->secret[0]) |
+              (export->handle.secret[1] ^ share->secret[1]);
     return differs == 0 ? export : NULL;
 }
 
@@ -171,7 +171,7 @@ static int trust_locked(struct export *export, const int32_t *ids, size_t n,
     return rc;
 }
 
-aclError am_export_trust(enum am_share_kind kind, const struct am_ticket *ticket,
+aclError am_export_trust(enum am_share_kind kind, const struct am_share_handle *share,
                          const int32_t *ids, size_t n, bool may_miss)
 {
     struct export *export;
@@ -180,7 +180,7 @@ aclError am_export_trust(enum am_share_kind kind, const struct am_ticket *ticket
     int rc = -ENOENT;
 
     am_lock(&exports.lock);
-    export = export_show_locked(kind, ticket);
+    export = export_show_locked(kind, share);
     if (export != NULL)
         rc = trust_locked(export, ids, n, may_miss, &bad);
     am_unlock(&exports.lock);
@@ -188,7 +188,7 @@ aclError am_export_trust(enum am_share_kind kind, const struct am_ticket *ticket
     AM_REQUIRE(export != NULL, ACL_ERROR_RT_PARAM_INVALID,
                "this process does not export 0x%016" PRIx64
                "; only the exporter chooses the processes that may import",
-               ticket->number);
+               share->number);
     AM_REQUIRE(rc != -ESRCH, ACL_ERROR_RT_PARAM_INVALID,
                "pid[%zu] is %d, which is not a running process; pass the id that "
                "aclrtDeviceGetBareTgid returns in the importing process",
@@ -204,28 +204,28 @@ aclError am_export_trust(enum am_share_kind kind, const struct am_ticket *ticket
 /* ---- exports ---- */
 
 /* A number that no export has, and a secret where there is room for one: 0 or -errno. */
-static int ticket_draw_locked(uint32_t name, bool has_secret,
-                              struct am_ticket *ret_ticket) AM_REQUIRES(exports.lock)
+static int handle_draw_locked(uint32_t name, bool has_secret,
+                              struct am_share_handle *ret_share) AM_REQUIRES(exports.lock)
 {
     struct export key;
 
     do {
-        struct am_ticket random;
+        struct am_share_handle random;
         int rc = am_random(&random, sizeof random);
 
         if (rc != 0)
             return rc;
-        key.ticket = (struct am_ticket){
+        key.handle = (struct am_share_handle){
             (uint64_t)name << RANDOM_BITS | random.number >> (64 - RANDOM_BITS), {0}};
         if (has_secret)
-            memcpy(key.ticket.secret, random.secret, sizeof random.secret);
-    } while (key.ticket.number == 0 || RB_FIND(export_tree, &exports.tree, &key) != NULL);
-    *ret_ticket = key.ticket;
+            memcpy(key.handle.secret, random.secret, sizeof random.secret);
+    } while (key.handle.number == 0 || RB_FIND(export_tree, &exports.tree, &key) != NULL);
+    *ret_share = key.handle;
     return 0;
 }
 
 aclError am_export_table_add(uint32_t name, const struct am_export *what,
-                             struct am_ticket *ret_ticket)
+                             struct am_share_handle *ret_share)
 {
     struct export *export = am_sys_calloc(1, sizeof *export);
     int rc;
@@ -234,11 +234,11 @@ aclError am_export_table_add(uint32_t name, const struct am_export *what,
                "no host memory for the records of an export");
     export->what = *what;
     am_lock(&exports.lock);
-    rc = ticket_draw_locked(name, what->kind != AM_SHARE_MEMORY, &export->ticket);
+    rc = handle_draw_locked(name, what->kind != AM_SHARE_MEMORY, &export->handle);
     if (rc == 0) {
         exports.has_name = true;
         exports.name = name;
-        *ret_ticket = export->ticket;
+        *ret_share = export->handle;
         RB_INSERT(export_tree, &exports.tree, export);
     }
     am_unlock(&exports.lock);
@@ -261,7 +261,7 @@ static void export_destroy_locked(struct export *export) AM_REQUIRES(exports.loc
 
 void am_export_withdraw(uint64_t number)
 {
-    struct export key = {.ticket.number = number};
+    struct export key = {.handle.number = number};
     void (*withdrawn)(uint64_t number) = NULL;
     struct export *export;
 
@@ -288,42 +288,43 @@ void am_export_table_clear(void)
 }
 
 bool am_export_find(enum am_share_kind kind, uint64_t number,
-                    struct am_ticket *ret_ticket)
+                    struct am_share_handle *ret_share)
 {
     struct export *export;
 
     am_lock(&exports.lock);
     export = export_find_locked(kind, number);
     if (export != NULL)
-        *ret_ticket = export->ticket;
+        *ret_share = export->handle;
     am_unlock(&exports.lock);
     return export != NULL;
 }
 
-bool am_export_is_own(enum am_share_kind kind, const struct am_ticket *ticket)
+bool am_export_is_own(enum am_share_kind kind, const struct am_share_handle *share)
 {
     bool is_own;
 
     am_lock(&exports.lock);
-    is_own = export_show_locked(kind, ticket) != NULL;
+    is_own = export_show_locked(kind, share) != NULL;
     am_unlock(&exports.lock);
     return is_own;
 }
 
-struct am_named *am_export_get(enum am_share_kind kind, const struct am_ticket *ticket)
+struct am_named *am_export_get(enum am_share_kind kind,
+                               const struct am_share_handle *share)
 {
     struct am_named *object = NULL;
     struct export *export;
 
     am_lock(&exports.lock);
-    export = export_show_locked(kind, ticket);
+    export = export_show_locked(kind, share);
     if (export != NULL && am_ref_try(&export->what.object->refs))
         object = export->what.object;
     am_unlock(&exports.lock);
     return object;
 }
 
-int am_export_table_take(enum am_share_kind kind, const struct am_ticket *ticket,
+int am_export_table_take(enum am_share_kind kind, const struct am_share_handle *share,
                          struct am_import_reply *ret_reply)
 {
     bool is_own_name;
@@ -331,9 +332,9 @@ int am_export_table_take(enum am_share_kind kind, const struct am_ticket *ticket
     int rc;
 
     am_lock(&exports.lock);
-    is_own_name = exports.has_name && ticket->number >> RANDOM_BITS == exports.name;
+    is_own_name = exports.has_name && share->number >> RANDOM_BITS == exports.name;
     rc = is_own_name ? -EACCES : -ENOENT;
-    export = export_show_locked(kind, ticket);
+    export = export_show_locked(kind, share);
     if (export != NULL) {
         int fd = am_sys_fcntl(export->what.fd, F_DUPFD_CLOEXEC, 0);
 
@@ -382,7 +383,7 @@ int am_export_table_answer(const struct am_wire_request *request,
 
     /* The lock keeps the descriptor open; sending does not wait. */
     am_lock(&exports.lock);
-    export = export_show_locked(kind, &request->ticket);
+    export = export_show_locked(kind, &request->handle);
     if (export != NULL && export_admits_locked(export, peer)) {
         reply =
             am_wire_reply(AM_WIRE_GRANTED, kind, export->what.bytes, export->what.size);

@@ -11,7 +11,7 @@
 #include "core/exchange/exchange.h"
 /* `name` is what the numbers begin with: 24 bits. */
 aclError am_export_table_add(uint32_t name, const struct am_export *what,
-                             struct am_ticket *ret_ticket);
+                             struct am_share_handle *ret_share);
 
 /*
  * Checks the permission of the peer and answers the request on the socket: 0, or -errno if
@@ -24,7 +24,7 @@ int am_export_table_answer(const struct am_wire_request *request,
  * An import from this process: a copy of the descriptor.  0; -ENOENT: another process may export
  * it; -EACCES: this process does not; or another -errno.
  */
-int am_export_table_take(enum am_share_kind kind, const struct am_ticket *ticket,
+int am_export_table_take(enum am_share_kind kind, const struct am_share_handle *share,
                          struct am_import_reply *ret_reply);
 
 /* All of them go. */

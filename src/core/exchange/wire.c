@@ -9,13 +9,13 @@
 #include "base/sys.h"
 
 struct am_wire_request am_wire_request(enum am_share_kind kind,
-                                       const struct am_ticket *ticket)
+                                       const struct am_share_handle *share)
 {
     return (struct am_wire_request){
         .magic = AM_WIRE_MAGIC,
         .version = AM_WIRE_VERSION,
         .kind = (uint16_t)kind,
-        .ticket = *ticket,
+        .handle = *share,
     };
 }
 
@@ -79,11 +79,11 @@ aclError am_wire_check_reply(const struct am_wire_reply *reply,
         ": the memory was freed there, or the number is wrong, or this process is not "
         "listed; call %s there with the id that aclrtDeviceGetBareTgid returns here, or "
         "export without validation of process ids",
-        exporter, (int)getpid(), request->ticket.number, list_call(request->kind));
+        exporter, (int)getpid(), request->handle.number, list_call(request->kind));
     AM_REQUIRE(reply->status == AM_WIRE_GRANTED, ACL_ERROR_RT_IPC_ERROR,
                "process %d did not understand the request for 0x%016" PRIx64
                " (answer %u)",
-               exporter, request->ticket.number, reply->status);
+               exporter, request->handle.number, reply->status);
     AM_REQUIRE(
         has_fd && reply->kind == request->kind && reply->size <= sizeof reply->bytes,
         ACL_ERROR_RT_IPC_ERROR,

@@ -30,11 +30,11 @@ enum am_share_kind {
 };
 
 /*
- * The ticket of an export.  The number finds the exporter and the export.  It has 64
+ * The handle of an export.  The number finds the exporter and the export.  It has 64
  * bits; kinds whose handle has room for more also have an unguessable secret.
  * AM_SHARE_MEMORY has none, and zeros there.
  */
-struct am_ticket {
+struct am_share_handle {
     uint64_t number;
     uint64_t secret[2];
 };
@@ -51,7 +51,7 @@ struct am_wire_request {
     uint32_t magic;
     uint16_t version;
     uint16_t kind; /* enum am_share_kind */
-    struct am_ticket ticket;
+    struct am_share_handle handle;
 };
 
 struct am_wire_reply {
@@ -67,7 +67,7 @@ _Static_assert(sizeof(struct am_wire_request) == 32, "the wire's format is fixed
 _Static_assert(sizeof(struct am_wire_reply) == 16 + AM_WIRE_BYTES, "as above");
 
 struct am_wire_request am_wire_request(enum am_share_kind kind,
-                                       const struct am_ticket *ticket);
+                                       const struct am_share_handle *share);
 struct am_wire_reply am_wire_reply(enum am_wire_status status, enum am_share_kind kind,
                                    const void *bytes, size_t size);
 

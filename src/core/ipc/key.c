@@ -28,16 +28,16 @@ static const char *const kind_names[AM_SHARE_KINDS] = {
     [AM_SHARE_NOTIFY] = "notify",
 };
 
-#define DIGITS 16 /* of each of a ticket's three words */
+#define DIGITS 16 /* of each of a handle's three words */
 
-void am_key_print(enum am_share_kind kind, const struct am_ticket *ticket,
+void am_key_print(enum am_share_kind kind, const struct am_share_handle *share,
                   char key[AM_KEY_SIZE])
 {
     snprintf(key, AM_KEY_SIZE, "aclmem-%s-%016" PRIx64 "%016" PRIx64 "%016" PRIx64,
-             kind_names[kind], ticket->number, ticket->secret[0], ticket->secret[1]);
+             kind_names[kind], share->number, share->secret[0], share->secret[1]);
 }
 
-/* Whatever the digits are: the caller prints the ticket again and compares. */
+/* Whatever the digits are: the caller prints the handle again and compares. */
 static uint64_t word_parse(const char *text)
 {
     char digits[DIGITS + 1] = "";
@@ -47,23 +47,23 @@ static uint64_t word_parse(const char *text)
 }
 
 aclError am_key_parse(enum am_share_kind kind, const char *key,
-                      struct am_ticket *ret_ticket)
+                      struct am_share_handle *ret_share)
 {
     char again[AM_KEY_SIZE];
-    struct am_ticket ticket = {0};
+    struct am_share_handle share = {0};
     bool has_end = memchr(key, '\0', AM_KEY_SIZE) != NULL;
     const char *dash = has_end ? strrchr(key, '-') : NULL;
 
     if (dash != NULL && strlen(dash + 1) == (size_t)3 * DIGITS) {
-        ticket.number = word_parse(dash + 1);
-        ticket.secret[0] = word_parse(dash + 1 + DIGITS);
-        ticket.secret[1] = word_parse(dash + 1 + 2 * DIGITS);
+        share.number = word_parse(dash + 1);
+        share.secret[0] = word_parse(dash + 1 + DIGITS);
+        share.secret[1] = word_parse(dash + 1 + 2 * DIGITS);
     }
-    am_key_print(kind, &ticket, again);
+    am_key_print(kind, &share, again);
     AM_REQUIRE(has_end && strcmp(key, again) == 0, ACL_ERROR_RT_PARAM_INVALID,
                "\"%.64s\" is not a key of this kind; a key looks like \"%s\"", key,
                again);
-    *ret_ticket = ticket;
+    *ret_share = share;
     return ACL_SUCCESS;
 }
 
@@ -71,33 +71,33 @@ aclError am_key_parse(enum am_share_kind kind, const char *key,
 
 aclError am_key_export(void *addr, size_t size, bool is_open, char ret_key[AM_KEY_SIZE])
 {
-    struct am_ticket ticket;
+    struct am_share_handle share;
     struct am_phys *phys;
     aclError rc;
 
     AM_TRY(am_share_check());
     AM_TRY(am_heap_share(addr, size, &phys));
-    rc = am_share_offer(phys, AM_SHARE_BLOCK, size, is_open, &ticket);
+    rc = am_share_offer(phys, AM_SHARE_BLOCK, size, is_open, &share);
     if (rc == ACL_SUCCESS)
-        am_key_print(AM_SHARE_BLOCK, &ticket, ret_key);
+        am_key_print(AM_SHARE_BLOCK, &share, ret_key);
     am_phys_put(phys); /* ends the key if another thread has freed the block */
     return rc;
 }
 
 aclError am_key_trust(const char *key, const int32_t *ids, size_t n)
 {
-    struct am_ticket ticket;
+    struct am_share_handle share;
 
-    AM_TRY(am_key_parse(AM_SHARE_BLOCK, key, &ticket));
-    return am_export_trust(AM_SHARE_BLOCK, &ticket, ids, n, false);
+    AM_TRY(am_key_parse(AM_SHARE_BLOCK, key, &share));
+    return am_export_trust(AM_SHARE_BLOCK, &share, ids, n, false);
 }
 
 aclError am_key_check(const char *key)
 {
-    struct am_ticket ticket;
+    struct am_share_handle share;
 
-    AM_TRY(am_key_parse(AM_SHARE_BLOCK, key, &ticket));
-    AM_REQUIRE(am_export_is_own(AM_SHARE_BLOCK, &ticket), ACL_ERROR_RT_PARAM_INVALID,
+    AM_TRY(am_key_parse(AM_SHARE_BLOCK, key, &share));
+    AM_REQUIRE(am_export_is_own(AM_SHARE_BLOCK, &share), ACL_ERROR_RT_PARAM_INVALID,
                "this process does not export the key \"%s\"", key);
     return ACL_SUCCESS;
 }
@@ -107,14 +107,14 @@ aclError am_key_check(const char *key)
 /* An imported key. */
 struct key {
     RB_ENTRY(key) node;
-    struct am_ticket ticket;
+    struct am_share_handle handle;
     struct am_phys *phys; /* holds a reference */
     void *addr;
 };
 
 static int key_compare(const struct key *a, const struct key *b)
 {
-    return (a->ticket.number > b->ticket.number) - (a->ticket.number < b->ticket.number);
+    return (a->handle.number > b->handle.number) - (a->handle.number < b->handle.number);
 }
 
 RB_HEAD(key_tree, key);
@@ -143,7 +143,7 @@ static const struct am_owner key_owner = {
 };
 
 /* Binds imported memory to addresses; takes over the reference, also on failure. */
-static aclError import_map(const struct am_ticket *ticket, struct am_phys *phys,
+static aclError import_map(const struct am_share_handle *share, struct am_phys *phys,
                            void **ret_addr)
 {
     struct key *key = am_sys_calloc(1, sizeof *key);
@@ -153,7 +153,7 @@ static aclError import_map(const struct am_ticket *ticket, struct am_phys *phys,
         rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a key");
         goto err_phys;
     }
-    key->ticket = *ticket;
+    key->handle = *share;
     key->phys = phys;
     rc = am_vspace_reserve_owned(&key_owner, NULL, phys->mem.size, NULL, &key->addr);
     if (rc != ACL_SUCCESS)
@@ -185,14 +185,14 @@ static void import_close(struct key *key)
 }
 
 /* NULL when it is not there, or has another secret. */
-static struct key *import_pop(const struct am_ticket *ticket)
+static struct key *import_pop(const struct am_share_handle *share)
 {
-    struct key wanted = {.ticket = *ticket};
+    struct key wanted = {.handle = *share};
     struct key *key;
 
     am_lock(&keys.lock);
     key = RB_FIND(key_tree, &keys.imports, &wanted);
-    if (key != NULL && memcmp(&key->ticket, ticket, sizeof *ticket) != 0)
+    if (key != NULL && memcmp(&key->handle, share, sizeof *share) != 0)
         key = NULL;
     if (key != NULL)
         RB_REMOVE(key_tree, &keys.imports, key);
@@ -201,9 +201,9 @@ static struct key *import_pop(const struct am_ticket *ticket)
 }
 
 /* Ends the import of a key; false: it is not imported. */
-static bool import_end(const struct am_ticket *ticket)
+static bool import_end(const struct am_share_handle *share)
 {
-    struct key *key = import_pop(ticket);
+    struct key *key = import_pop(share);
 
     if (key != NULL)
         import_close(key);
@@ -213,38 +213,38 @@ static bool import_end(const struct am_ticket *ticket)
 aclError am_key_import(const char *text, bool has_peer, void **ret_addr)
 {
     struct am_import import;
-    struct am_ticket ticket;
+    struct am_share_handle share;
     struct am_phys *phys;
     int32_t device;
     void *addr = NULL;
     aclError rc;
 
-    AM_TRY(am_key_parse(AM_SHARE_BLOCK, text, &ticket));
+    AM_TRY(am_key_parse(AM_SHARE_BLOCK, text, &share));
     AM_TRY(am_context_device(&device));
-    AM_TRY(am_share_fetch(AM_SHARE_BLOCK, &ticket, &am_devices.device[device], &import));
+    AM_TRY(am_share_fetch(AM_SHARE_BLOCK, &share, &am_devices.device[device], &import));
     rc = am_phys_import_owned(&import, &phys);
     close(import.fd);
     AM_TRY(rc);
-    AM_TRY(import_map(&ticket, phys, &addr));
+    AM_TRY(import_map(&share, phys, &addr));
     if (has_peer && import.home != device)
         rc = am_peer_set(import.home, true);
     if (rc == ACL_SUCCESS)
         *ret_addr = addr;
     else
-        import_end(&ticket);
+        import_end(&share);
     return rc;
 }
 
 aclError am_key_close(const char *text)
 {
-    struct am_ticket ticket;
+    struct am_share_handle share;
     struct am_phys *phys;
     bool has_ended = false;
 
-    AM_TRY(am_key_parse(AM_SHARE_BLOCK, text, &ticket));
-    if (import_end(&ticket))
+    AM_TRY(am_key_parse(AM_SHARE_BLOCK, text, &share));
+    if (import_end(&share))
         return ACL_SUCCESS;
-    phys = (struct am_phys *)am_export_get(AM_SHARE_BLOCK, &ticket);
+    phys = (struct am_phys *)am_export_get(AM_SHARE_BLOCK, &share);
     if (phys != NULL) {
         has_ended = am_phys_end_export(phys);
         am_phys_put(phys);

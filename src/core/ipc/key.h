@@ -1,7 +1,7 @@
 /*
  * Memory of aclrtMalloc in several processes, by keys.
  *
- * A key is a ticket of exchange.h as text.  The exporter's block has its memory to itself
+ * A key is a handle of exchange.h as text.  The exporter's block has its memory to itself
  * from then on, and the memory is not handed out again after the block is freed.  An
  * importer gets addresses of ours, bound to the memory until the key is closed there, or
  * the device is reset.
@@ -18,11 +18,11 @@
 
 #define AM_KEY_SIZE 65 /* with the zero at its end */
 
-/* The text of a ticket of this kind, and back (107000 when it is no such text). */
-void am_key_print(enum am_share_kind kind, const struct am_ticket *ticket,
+/* The text of a handle of this kind, and back (107000 when it is no such text). */
+void am_key_print(enum am_share_kind kind, const struct am_share_handle *share,
                   char key[AM_KEY_SIZE]);
 aclError am_key_parse(enum am_share_kind kind, const char *key,
-                      struct am_ticket *ret_ticket);
+                      struct am_share_handle *ret_share);
 
 /* is_open: for any process of this user; otherwise for listed processes. */
 aclError am_key_export(void *addr, size_t size, bool is_open, char ret_key[AM_KEY_SIZE]);

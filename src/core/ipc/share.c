@@ -202,20 +202,20 @@ static aclError export_end(struct am_phys *phys, uint64_t number)
                          "handle %p was freed while it was exported", phys->named.handle);
 }
 
-static struct am_port_ticket port_ticket(const struct am_ticket *ticket)
+static struct am_port_ticket port_handle(const struct am_share_handle *share)
 {
     return (struct am_port_ticket){
-        .number = ticket->number,
-        .secret = {ticket->secret[0], ticket->secret[1]},
+        .number = share->number,
+        .secret = {share->secret[0], share->secret[1]},
     };
 }
 
 /* Serves the memory to other machines, too. */
 static aclError offer_remote(struct am_phys *phys, bool is_open, int fd,
                              const struct export_desc *desc,
-                             const struct am_ticket *ticket)
+                             const struct am_share_handle *share)
 {
-    struct am_port_ticket port = port_ticket(ticket);
+    struct am_port_ticket port = port_handle(share);
     int directory;
 
     AM_TRY(am_rundir_open(&directory));
@@ -229,7 +229,7 @@ static aclError offer_remote(struct am_phys *phys, bool is_open, int fd,
 }
 
 aclError am_share_offer(struct am_phys *phys, enum am_share_kind kind, size_t asked,
-                        bool is_open, struct am_ticket *ret_ticket)
+                        bool is_open, struct am_share_handle *ret_share)
 {
     struct export_desc desc;
     bool is_remote = kind == AM_SHARE_FABRIC && am_remote_is_wanted();
@@ -240,7 +240,7 @@ aclError am_share_offer(struct am_phys *phys, enum am_share_kind kind, size_t as
         .withdrawn = is_remote ? am_remote_withdraw : NULL,
         .size = sizeof desc,
     };
-    struct am_ticket ticket;
+    struct am_share_handle share;
     int fd;
     aclError rc;
 
@@ -253,53 +253,53 @@ aclError am_share_offer(struct am_phys *phys, enum am_share_kind kind, size_t as
         desc = desc_make(phys, asked);
         memcpy(what.bytes, &desc, sizeof desc);
         what.fd = fd;
-        rc = am_export_add(&what, &ticket);
+        rc = am_export_add(&what, &share);
     }
     if (rc == ACL_SUCCESS && is_remote) {
-        rc = offer_remote(phys, is_open, fd, &desc, &ticket);
+        rc = offer_remote(phys, is_open, fd, &desc, &share);
         if (rc != ACL_SUCCESS)
-            am_export_withdraw(ticket.number);
+            am_export_withdraw(share.number);
     }
     if (rc != ACL_SUCCESS) {
         export_end(phys, 0);
         return rc;
     }
-    rc = export_end(phys, ticket.number);
+    rc = export_end(phys, share.number);
     if (rc == ACL_SUCCESS)
-        *ret_ticket = ticket;
+        *ret_share = share;
     return rc;
 }
 
 aclError am_share_export(void *handle, enum am_share_kind kind, bool is_open,
-                         struct am_ticket *ret_ticket)
+                         struct am_share_handle *ret_share)
 {
     struct am_phys *phys;
     aclError rc;
 
     AM_TRY(am_share_check());
     AM_TRY(am_phys_get(handle, &phys));
-    rc = am_share_offer(phys, kind, phys->asked, is_open, ret_ticket);
+    rc = am_share_offer(phys, kind, phys->asked, is_open, ret_share);
     am_phys_put(phys);
     return rc;
 }
 
-aclError am_share_trust(enum am_share_kind kind, const struct am_ticket *ticket,
+aclError am_share_trust(enum am_share_kind kind, const struct am_share_handle *share,
                         const int32_t *ids, size_t n)
 {
     bool is_fabric = kind == AM_SHARE_FABRIC && am_remote_is_wanted();
-    struct am_port_ticket port = port_ticket(ticket);
-    aclError rc = am_export_trust(kind, ticket, ids, n, is_fabric);
+    struct am_port_ticket port = port_handle(share);
+    aclError rc = am_export_trust(kind, share, ids, n, is_fabric);
 
     return rc == ACL_SUCCESS && is_fabric ? am_remote_trust(&port, ids, n) : rc;
 }
 
 /* ---- import ---- */
 
-aclError am_share_fetch(enum am_share_kind kind, const struct am_ticket *ticket,
+aclError am_share_fetch(enum am_share_kind kind, const struct am_share_handle *share,
                         struct am_device *device, struct am_import *ret_import)
 {
-    bool is_own = am_export_is_own(kind, ticket);
-    uint64_t number = ticket->number;
+    bool is_own = am_export_is_own(kind, share);
+    uint64_t number = share->number;
     struct am_import import;
     struct am_import_reply reply;
     aclError rc;
@@ -310,7 +310,7 @@ aclError am_share_fetch(enum am_share_kind kind, const struct am_ticket *ticket,
                "process import its own export (ACLMEM_RULES=strict)",
                number);
     AM_TRY(am_import_claim(number));
-    rc = am_import_fetch(kind, ticket, &reply);
+    rc = am_import_fetch(kind, share, &reply);
     if (rc != ACL_SUCCESS)
         goto err_claim;
     rc = am_share_read_desc(&reply, device, &import);
@@ -329,13 +329,13 @@ err_claim:
     return rc;
 }
 
-aclError am_share_import(enum am_share_kind kind, const struct am_ticket *ticket,
+aclError am_share_import(enum am_share_kind kind, const struct am_share_handle *share,
                          struct am_device *device, void **ret_handle)
 {
     struct am_import import;
     aclError rc;
 
-    AM_TRY(am_share_fetch(kind, ticket, device, &import));
+    AM_TRY(am_share_fetch(kind, share, device, &import));
     rc = am_phys_import(&import, ret_handle);
     close(import.fd);
     return rc;
@@ -343,10 +343,10 @@ aclError am_share_import(enum am_share_kind kind, const struct am_ticket *ticket
 
 /* ---- fabric handles ---- */
 
-aclError am_share_print_fabric(const struct am_ticket *ticket,
+aclError am_share_print_fabric(const struct am_share_handle *share,
                                aclrtMemFabricHandle *ret_handle)
 {
-    struct am_port_ticket port = port_ticket(ticket);
+    struct am_port_ticket port = port_handle(share);
     int directory;
 
     AM_TRY(am_rundir_open(&directory));
@@ -354,13 +354,13 @@ aclError am_share_print_fabric(const struct am_ticket *ticket,
 }
 
 aclError am_share_parse_fabric(const aclrtMemFabricHandle *handle,
-                               struct am_ticket *ret_ticket)
+                               struct am_share_handle *ret_share)
 {
     struct am_fabric_handle fabric;
 
     AM_TRY(am_fabric_handle_parse(handle, &fabric));
-    *ret_ticket = (struct am_ticket){fabric.ticket.number,
-                                     {fabric.ticket.secret[0], fabric.ticket.secret[1]}};
+    *ret_share = (struct am_share_handle){
+        fabric.ticket.number, {fabric.ticket.secret[0], fabric.ticket.secret[1]}};
     return ACL_SUCCESS;
 }
 
@@ -421,18 +421,18 @@ aclError am_share_import_fabric(const aclrtMemFabricHandle *handle,
 {
     char why[1024] = "";
     struct am_fabric_handle fabric;
-    struct am_ticket ticket;
+    struct am_share_handle share;
     struct am_capture before;
     aclError rc;
 
-    AM_TRY(am_share_parse_fabric(handle, &ticket));
+    AM_TRY(am_share_parse_fabric(handle, &share));
     AM_TRY(am_fabric_handle_parse(handle, &fabric));
     if (!fabric.is_here)
         return import_remote(&fabric, device, ret_handle);
-    if (fabric.place.family == 0 || am_export_is_own(AM_SHARE_FABRIC, &ticket))
-        return am_share_import(AM_SHARE_FABRIC, &ticket, device, ret_handle);
+    if (fabric.place.family == 0 || am_export_is_own(AM_SHARE_FABRIC, &share))
+        return am_share_import(AM_SHARE_FABRIC, &share, device, ret_handle);
     before = am_error_capture(why, sizeof why);
-    rc = am_share_import(AM_SHARE_FABRIC, &ticket, device, ret_handle);
+    rc = am_share_import(AM_SHARE_FABRIC, &share, device, ret_handle);
     am_error_capture_end(before);
     if (rc == ACL_ERROR_RT_NO_PERMISSION && am_remote_is_wanted())
         return import_remote(&fabric, device, ret_handle);

@@ -87,7 +87,7 @@ static void lock_describe(const struct am_ledger *ledger, char *why)
 static int file_lock(int fd, uint64_t wait)
 {
     struct timespec pause = {.tv_nsec = 20000};
-    struct am_patience patience = {.left = wait, .looked = am_clock()};
+    struct am_timeout timeout = {.left = wait, .checked = am_clock()};
     bool is_patient = true;
 
     for (;;) {
@@ -95,7 +95,7 @@ static int file_lock(int fd, uint64_t wait)
 
         if (rc != -EAGAIN || !is_patient)
             return rc;
-        is_patient = am_patience_look(&patience, am_clock(), STEP_MAX);
+        is_patient = am_timeout_check(&timeout, am_clock(), STEP_MAX);
         nanosleep(&pause, NULL);
         if (pause.tv_nsec < 2000000)
             pause.tv_nsec *= 2;

@@ -549,10 +549,10 @@ void am_calls_start(void)
 /* Functions that streams abandoned have some time to return. */
 static void functions_wait_locked(void) AM_REQUIRES(calls.lock)
 {
-    struct am_patience patience = {AM_STALL_TIMEOUT, am_clock()};
+    struct am_timeout timeout = {AM_STALL_TIMEOUT, am_clock()};
 
     while (calls.n_inside > 0 &&
-           am_patience_look(&patience, am_clock(), 2 * STOP_INTERVAL))
+           am_timeout_check(&timeout, am_clock(), 2 * STOP_INTERVAL))
         am_cond_wait_locked(&calls.lock, &calls.done, am_clock() + STOP_INTERVAL);
     if (calls.n_inside > 0)
         am_log(AM_LOG_WARN,

@@ -226,10 +226,10 @@ static bool export_set(struct am_event *event, uint64_t number)
     return is_used;
 }
 
-/* It has one ticket, however often that is asked for. */
-aclError am_event_export(struct am_event *event, struct am_ticket *ret_ticket)
+/* It has one handle, however often that is asked for. */
+aclError am_event_export(struct am_event *event, struct am_share_handle *ret_share)
 {
-    struct am_ticket ticket;
+    struct am_share_handle share;
 
     AM_REQUIRE(event->page != NULL, ACL_ERROR_RT_PARAM_INVALID,
                "event %u was not made by aclrtCreateEventExWithFlag with ACL_EVENT_IPC",
@@ -241,10 +241,10 @@ aclError am_event_export(struct am_event *event, struct am_ticket *ret_ticket)
             .fd = am_event_page_descriptor(event->page),
         };
 
-        AM_TRY(am_export_add(&what, &ticket));
-        (void)export_set(event, ticket.number); /* or another thread's is used */
+        AM_TRY(am_export_add(&what, &share));
+        (void)export_set(event, share.number); /* or another thread's is used */
     }
-    AM_REQUIRE(am_export_find(AM_SHARE_EVENT, event->export, ret_ticket),
+    AM_REQUIRE(am_export_find(AM_SHARE_EVENT, event->export, ret_share),
                ACL_ERROR_RT_INVALID_HANDLE, "event %u is not alive", event->id);
     return ACL_SUCCESS;
 }
@@ -268,12 +268,12 @@ static aclError notify_share(struct am_event *notify)
 }
 
 aclError am_notify_export(struct am_event *notify, bool is_open,
-                          struct am_ticket *ret_ticket)
+                          struct am_share_handle *ret_share)
 {
     struct notify_desc desc = {notify->made_on};
     struct am_export what = {
         .kind = AM_SHARE_NOTIFY, .is_open = is_open, .size = sizeof desc};
-    struct am_ticket ticket;
+    struct am_share_handle share;
 
     AM_REQUIRE(notify->export == 0, ACL_ERROR_RT_PARAM_INVALID,
                "notify %u is exported already; keep its key", notify->id);
@@ -281,32 +281,32 @@ aclError am_notify_export(struct am_event *notify, bool is_open,
         AM_TRY(notify_share(notify));
     what.fd = am_event_page_descriptor(notify->page);
     memcpy(what.bytes, &desc, sizeof desc);
-    AM_TRY(am_export_add(&what, &ticket));
-    AM_REQUIRE(export_set(notify, ticket.number), ACL_ERROR_RT_PARAM_INVALID,
+    AM_TRY(am_export_add(&what, &share));
+    AM_REQUIRE(export_set(notify, share.number), ACL_ERROR_RT_PARAM_INVALID,
                "notify %u was exported or destroyed by another thread", notify->id);
-    *ret_ticket = ticket;
+    *ret_share = share;
     return ACL_SUCCESS;
 }
 
 aclError am_notify_trust(struct am_event *notify, const int32_t *ids, size_t n)
 {
-    struct am_ticket ticket;
+    struct am_share_handle share;
 
-    AM_REQUIRE(am_export_find(AM_SHARE_NOTIFY, notify->export, &ticket),
+    AM_REQUIRE(am_export_find(AM_SHARE_NOTIFY, notify->export, &share),
                ACL_ERROR_RT_PARAM_INVALID,
                "notify %u is not exported; aclrtNotifyGetExportKey comes first",
                notify->id);
-    return am_export_trust(AM_SHARE_NOTIFY, &ticket, ids, n, false);
+    return am_export_trust(AM_SHARE_NOTIFY, &share, ids, n, false);
 }
 
 /* The page of another process's event, and the bytes that describe it. */
-static aclError page_import(enum am_share_kind kind, const struct am_ticket *ticket,
+static aclError page_import(enum am_share_kind kind, const struct am_share_handle *share,
                             struct notify_desc *ret_desc, struct am_event_page **ret_page)
 {
     struct am_import_reply reply;
     aclError rc;
 
-    AM_TRY(am_import_fetch(kind, ticket, &reply));
+    AM_TRY(am_import_fetch(kind, share, &reply));
     if (reply.size == sizeof *ret_desc)
         memcpy(ret_desc, reply.bytes, sizeof *ret_desc);
     rc = am_event_page_join(reply.fd, ret_page);
@@ -314,22 +314,22 @@ static aclError page_import(enum am_share_kind kind, const struct am_ticket *tic
     return rc;
 }
 
-aclError am_event_import(const struct am_ticket *ticket, void **ret_handle)
+aclError am_event_import(const struct am_share_handle *share, void **ret_handle)
 {
     struct notify_desc unused = {0};
     struct am_event_page *page;
 
-    AM_TRY(page_import(AM_SHARE_EVENT, ticket, &unused, &page));
+    AM_TRY(page_import(AM_SHARE_EVENT, share, &unused, &page));
     return event_make(&am_events, AM_EVENT_EX | AM_EVENT_SYNC | AM_EVENT_IPC, page, -1,
                       ret_handle);
 }
 
-aclError am_notify_import(const struct am_ticket *ticket, void **ret_handle)
+aclError am_notify_import(const struct am_share_handle *share, void **ret_handle)
 {
     struct notify_desc desc = {0};
     struct am_event_page *page;
 
-    AM_TRY(page_import(AM_SHARE_NOTIFY, ticket, &desc, &page));
+    AM_TRY(page_import(AM_SHARE_NOTIFY, share, &desc, &page));
     return event_make(&am_notifies, AM_EVENT_SYNC | AM_EVENT_NOTIFY, page, desc.driver_id,
                       ret_handle);
 }

@@ -37,7 +37,7 @@
 #include "core/stream/event_page.h"
 #include "core/stream/stream.h"
 
-struct am_ticket;
+struct am_share_handle;
 
 /* The properties of an event, from the flags that it was created with. */
 enum {
@@ -118,8 +118,8 @@ aclError am_event_create(unsigned can, void **ret_handle);
 aclError am_event_get(void *handle, struct am_event **ret_event);
 void am_event_put(struct am_event *event);
 /* For other processes, and from another process. */
-aclError am_event_export(struct am_event *event, struct am_ticket *ret_ticket);
-aclError am_event_import(const struct am_ticket *ticket, void **ret_handle);
+aclError am_event_export(struct am_event *event, struct am_share_handle *ret_share);
+aclError am_event_import(const struct am_share_handle *share, void **ret_handle);
 
 aclError am_event_record(struct am_event *event, struct am_stream *stream);
 aclError am_event_reset(struct am_event *event, struct am_stream *stream);
@@ -157,9 +157,9 @@ aclError am_notify_wait(struct am_event *notify, struct am_stream *stream,
 void am_notify_clear(struct am_event *notify);
 /* Makes the key that other processes open it by; is_open: any process may. */
 aclError am_notify_export(struct am_event *notify, bool is_open,
-                          struct am_ticket *ret_ticket);
+                          struct am_share_handle *ret_share);
 aclError am_notify_trust(struct am_event *notify, const int32_t *ids, size_t n);
-aclError am_notify_import(const struct am_ticket *ticket, void **ret_handle);
+aclError am_notify_import(const struct am_share_handle *share, void **ret_handle);
 
 /* ---- for event.c: event_task.c ---- */
 

@@ -243,7 +243,7 @@ int am_event_page_descriptor(const struct am_event_page *page)
 }
 
 /* No lock: there is no other thread here, and one may have held it. */
-AM_NO_LOCK_ANALYSIS void am_event_page_forget_all(void)
+void am_event_page_forget_all(void)
 {
     struct am_event_page *page;
 

@@ -233,7 +233,7 @@ static bool polled_step_locked(struct am_sched *sched) AM_REQUIRES(sched->lock)
 static bool is_paused_locked(struct am_sched *sched) AM_REQUIRES(sched->lock)
 {
     return sched->pause.left > 0 && sched->pause_runner != (uint64_t)pthread_self() &&
-           am_patience_look(&sched->pause, am_clock(), CHAOS_CHECK_INTERVAL);
+           am_timeout_check(&sched->pause, am_clock(), CHAOS_CHECK_INTERVAL);
 }
 
 bool am_sched_step(struct am_sched *sched)
@@ -277,7 +277,7 @@ void am_sched_pause(struct am_sched *sched)
 {
     am_lock(&sched->lock);
     if (sched->setup.is_chaotic)
-        sched->pause = (struct am_patience){AM_CHAOS_PAUSE, am_clock()};
+        sched->pause = (struct am_timeout){AM_CHAOS_PAUSE, am_clock()};
     sched->pause_runner = 0;
     am_unlock(&sched->lock);
 }

@@ -100,7 +100,7 @@ struct am_sched {
     unsigned n_stepping;
     TAILQ_HEAD(, am_share) shares;
     uint64_t random;           /* state of chaos mode's generator */
-    struct am_patience pause;  /* chaos mode: a function of the program runs */
+    struct am_timeout pause;   /* chaos mode: a function of the program runs */
     uint64_t pause_runner;     /* in this thread, which may do steps; 0: not begun */
     _Atomic uint64_t activity; /* chaos mode: counts calls */
     atomic_uint n_waiting;     /* threads in am_wait_locked() */

@@ -449,7 +449,7 @@ static void stream_force(struct am_stream *stream, struct am_stall *stall)
         if (am_queue_drop(queue, true, now + FORCE_INTERVAL) == 0)
             return;
         now = am_sched.setup.now();
-    } while (am_patience_look(&stall->patience, now, 2 * FORCE_INTERVAL));
+    } while (am_timeout_check(&stall->timeout, now, 2 * FORCE_INTERVAL));
     am_lock(&queue->lock);
     first = TAILQ_FIRST(&queue->tasks);
     if (first != NULL && first->runner != 0)

@@ -14,7 +14,7 @@
 
 void am_stall_start(struct am_stall *stall, struct am_sched *sched)
 {
-    stall->patience = (struct am_patience){AM_STALL_TIMEOUT, sched->setup.now()};
+    stall->timeout = (struct am_timeout){AM_STALL_TIMEOUT, sched->setup.now()};
     stall->n_completed = am_tally_sum(&sched->n_completed);
 }
 
@@ -38,7 +38,7 @@ static bool stall_check_locked(struct am_lock *lock, const struct am_wait *wait,
     am_unlock(lock);
     if (wait->can_end(wait->what, stall)) {
         am_stall_start(stall, wait->sched);
-    } else if (!am_patience_look(&stall->patience, now, 2 * STALL_INTERVAL)) {
+    } else if (!am_timeout_check(&stall->timeout, now, 2 * STALL_INTERVAL)) {
         is_over = wait->stalled(wait->what);
         state->next_check = AM_FOREVER;
     }

@@ -15,7 +15,7 @@
 
 /* A thread that waits for several queues in a row uses one stall timer for all. */
 struct am_stall {
-    struct am_patience patience;
+    struct am_timeout timeout;
     uint64_t n_completed; /* tasks, when the timer was started */
 };
 void am_stall_start(struct am_stall *stall, struct am_sched *sched);
