@@ -17,11 +17,11 @@
 
 #include "base/clock.h"
 
-#define AM_PORT_VERSION 6
+#define AM_PORT_VERSION 7
 #define AM_PORT_SLOT_SIZE (UINT64_C(512) << 10)
 /* A copy uses the slots of one channel, and its doorbell. */
-#define AM_PORT_CHANNELS 8
-#define AM_PORT_CHANNEL_SLOTS 8
+#define AM_PORT_CHANNELS 16
+#define AM_PORT_CHANNEL_SLOTS 4 /* a few, so that they stay in the cache */
 #define AM_PORT_SLOTS (AM_PORT_CHANNELS * AM_PORT_CHANNEL_SLOTS)
 /* The area: the slots, followed by struct am_port_doorbells. */
 #define AM_PORT_DOORBELLS_AT (AM_PORT_SLOTS * AM_PORT_SLOT_SIZE)

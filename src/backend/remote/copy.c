@@ -25,14 +25,13 @@
 #include "base/error.h"
 #include "base/sys.h"
 
-#define PIECES AM_PORT_CHANNEL_SLOTS
+#define PIECES AM_PORT_CHANNEL_SLOTS /* in progress at a time */
 /*
  * A copy is cut into up to PIECES_AIM pieces, so that the sending of one runs in parallel
  * with the copy of the next.  Each piece costs a switch between two threads, so pieces are
  * not small.
  */
 #define PIECES_AIM 4
-#define PIECES_BUSY 4 /* in progress: their slots stay in the cache */
 #define PIECE_MIN (UINT64_C(64) << 10)
 #define PIECE_MAX AM_PORT_SLOT_SIZE
 
@@ -377,7 +376,7 @@ static aclError copy_run(struct copy *c)
     is_between =
         !c->is_fill && has_remote(c->to, c->size) && has_remote(c->from, c->size);
     c->left = c->size;
-    c->n_pieces = is_between ? 1 : PIECES_BUSY;
+    c->n_pieces = is_between ? 1 : PIECES;
     depth = am_epoch_suspend();
     c->rc = am_remote_channel_acquire(&c->session, &c->channel);
     while (c->session != NULL) {

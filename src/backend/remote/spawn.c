@@ -133,62 +133,38 @@ aclError am_remote_check(void)
 
 /* ---- the process ---- */
 
-static int actions_make(posix_spawn_file_actions_t *actions, int socket)
-{
-    int rc = posix_spawn_file_actions_init(actions);
-
-    if (rc != 0)
-        return rc;
-    rc = posix_spawn_file_actions_addopen(actions, 0, "/dev/null", O_RDONLY, 0);
-    if (rc == 0)
-        rc = posix_spawn_file_actions_addopen(actions, 1, "/dev/null", O_WRONLY, 0);
-    if (rc == 0)
-        rc = posix_spawn_file_actions_adddup2(actions, socket, 3);
-    if (rc != 0)
-        posix_spawn_file_actions_destroy(actions);
-    return rc;
-}
-
-/* The program's signal settings are not the process's. */
-static int attributes_make(posix_spawnattr_t *attributes)
-{
-    sigset_t none, all;
-    int rc = posix_spawnattr_init(attributes);
-
-    if (rc != 0)
-        return rc;
-    sigemptyset(&none);
-    sigfillset(&all);
-    posix_spawnattr_setsigmask(attributes, &none);
-    posix_spawnattr_setsigdefault(attributes, &all);
-    posix_spawnattr_setflags(attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
-    return 0;
-}
-
-/* 0 or an errno. */
+/* The process has the socket as descriptor 3 and default signal settings: 0 or an errno. */
 static int process_spawn(char *folder, int socket)
 {
     char path[4200];
     char *arguments[] = {path, folder, NULL};
     posix_spawn_file_actions_t actions;
     posix_spawnattr_t attributes;
+    sigset_t none, all;
     pid_t pid;
-    int rc = actions_make(&actions, socket);
+    int rc = posix_spawn_file_actions_init(&actions);
 
     if (rc != 0)
         return rc;
-    rc = attributes_make(&attributes);
-    if (rc == 0) {
-        snprintf(path, sizeof path, "%s/aclmem-fabric", folder);
+    sigemptyset(&none);
+    sigfillset(&all);
+    posix_spawnattr_init(&attributes);
+    posix_spawnattr_setsigmask(&attributes, &none);
+    posix_spawnattr_setsigdefault(&attributes, &all);
+    posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF);
+    snprintf(path, sizeof path, "%s/aclmem-fabric", folder);
+    rc = posix_spawn_file_actions_addopen(&actions, 0, "/dev/null", O_RDONLY, 0);
+    if (rc == 0)
+        rc = posix_spawn_file_actions_addopen(&actions, 1, "/dev/null", O_WRONLY, 0);
+    if (rc == 0)
+        rc = posix_spawn_file_actions_adddup2(&actions, socket, 3);
+    if (rc == 0)
         rc = am_sys_posix_spawn(&pid, path, &actions, &attributes, arguments, environ);
-        posix_spawnattr_destroy(&attributes);
-    }
+    posix_spawnattr_destroy(&attributes);
     posix_spawn_file_actions_destroy(&actions);
-    /* It has started its child, which is the fabric process, and ends. */
-    if (rc == 0) {
-        while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
-            ;
-    }
+    /* The program forks the fabric process and ends. */
+    while (rc == 0 && waitpid(pid, NULL, 0) < 0 && errno == EINTR)
+        ;
     return rc;
 }
 
