@@ -256,6 +256,12 @@ class Convert(unittest.TestCase):
         self.assertLess(len(bomb), 4 << 20)  # it would be 2.7 GB
         self.assertIn("expands more than 50-fold", self.limited("convert", self.write("bomb.gz", bomb), "--to", "lines"))
 
+    def test_a_trace_with_much_repetition_is_read(self):
+        lines = b"a 1 64 0\nf 1\n" * 100 + b"# the same comment in many lines\n" * (1 << 21) + b"a 2 32 0\n"
+        packed = gzip.compress(lines, 6)
+        self.assertGreater(len(lines), max(64 << 20, 100 * len(packed)))
+        self.assertEqual(play(self.convert("lines", self.write("same.gz", packed))), (64, 101, 32))
+
     def test_a_pickle_has_bounds(self):
         self.assertIn("too deep", self.limited("convert", self.write("marks", b"\x80\x04" + b"(" * ((1 << 20) + 1) + b"."), "--to", "lines"))
         # A list that has a list 4,000 times, which has an event 4,000 times, of 4,000 frames.

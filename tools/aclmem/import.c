@@ -18,10 +18,11 @@
 #define FILE_MAX ((size_t)8 << 30)
 #define SIZE_MAX_OF_BLOCK ((uint64_t)1 << 44) /* more than a device has */
 /*
- * Above EXPANDED_BASE bytes a compressed file may expand EXPANDED_RATIO-fold at most: a file
- * from strangers may expand 1,000-fold, and a trace does not.
+ * Above EXPANDED_BASE bytes a compressed file may expand EXPANDED_RATIO-fold at most.  A file
+ * from strangers may expand 1,000-fold; a snapshot whose events have the same stacks expands
+ * 150-fold.
  */
-#define EXPANDED_BASE ((size_t)64 << 20)
+#define EXPANDED_BASE ((size_t)256 << 20)
 #define EXPANDED_RATIO 50u
 /* Values that are read of a snapshot: events, and their frames, which events share. */
 #define VALUES_BASE 100000u
@@ -135,7 +136,8 @@ static uint8_t *file_load(const char *path, size_t *ret_n, const char **ret_why)
         got = gzread(file, bytes + n, 1 << 20);
         n += got > 0 ? (size_t)got : 0;
         if (n > EXPANDED_BASE && n / EXPANDED_RATIO > (size_t)gzoffset(file)) {
-            *ret_why = "it expands more than 50-fold, which no trace does";
+            *ret_why = "it expands more than 50-fold, to more than 256 MB; if you "
+                       "trust it, unpack it with gunzip";
             goto failed;
         }
     } while (got > 0);
