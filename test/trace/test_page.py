@@ -110,11 +110,11 @@ class Page(unittest.TestCase):
         self.assertEqual(self.ask("Number(document.getElementById('chart').dataset.peak)"), self.peak)
         self.ask("document.getElementById('peak').click()")
         self.assertEqual(self.total(), self.peak)
+        self.assertIn("player.c", self.ask("document.getElementById('live').innerText"))
         # A click chooses a moment; what was live then equals the blocks of the csv.
         self.pointer(["pointerdown", "pointerup"], [0.7, 0.7])
         t = self.ask("state.t")
         self.assertEqual(self.total(), sum(size for made, freed, size in self.lives() if made <= t and (freed is None or freed > t)))
-        self.assertIn("player.c", self.ask("document.getElementById('live').innerText"))
         for by in ("place", "stack", "kind", "size", "stream", "thread", "process", "tag", "module"):
             self.choose("by", by)
             self.assertEqual(self.ask("Number(document.getElementById('chart').dataset.peak)"), self.peak, by)
@@ -281,6 +281,11 @@ class Page(unittest.TestCase):
         text = self.ask("document.getElementById('details').innerText")
         self.assertIn("mappings_play", text)
         self.assertIn("memory of", text)
+        # In motion the time advances by itself.
+        before = self.ask("state.t")
+        self.ask("document.getElementById('play').click()")
+        self.assertGreater(self.ask("new Promise((done) => { let n = 0; const wait = () => (state.t > %f || ++n > 600 ? done(state.t) : requestAnimationFrame(wait)); wait(); })" % before), before)
+        self.ask("document.getElementById('play').textContent.includes('stop') && document.getElementById('play').click()")
         self.ask("document.getElementById('time').value = 10000; document.getElementById('time').dispatchEvent(new Event('input'))")
         self.assertEqual(self.ask("Number(document.getElementById('space-figures').dataset.mapped)"), 0)
         self.ask("stateSet({block: -1, t: data.peakAt})")
@@ -311,6 +316,18 @@ class Page(unittest.TestCase):
         ran = sum(name == "aclrtMemcpyAsync" for name in tasks)
         self.assertEqual(sum(begin not in calls for begin in self.ask("Array.from(data.copies.begin)")), ran)
         self.assertEqual(self.ask("data.hasTasks"), ran > 0)
+        # A click on a copy shows its call; ctrl + wheel zooms around the pointer.
+        first = self.ask("(() => { let i = 0; while (!data.copies.stream[i]) i++; const row = data.copies.stream[i], t = data.copies.begin[i]; rangeSet(t - 1000, 100000); redraw();"
+                         " const c = document.querySelector('#main canvas'), box = c.getBoundingClientRect(), x = box.left + timeX(t, c.clientWidth) + 2, y = box.top + 22 + row * 34 + 15;"
+                         " c.setPointerCapture = () => {};"
+                         " for (const kind of ['pointerdown', 'pointerup']) c.dispatchEvent(new PointerEvent(kind, {clientX: x, clientY: y, button: 0, bubbles: true}));"
+                         " const span = state.to - state.from; c.dispatchEvent(new WheelEvent('wheel', {clientX: x, clientY: y, deltaY: -200, ctrlKey: true, cancelable: true}));"
+                         " return [span, state.to - state.from]; })()")
+        self.assertLess(first[1], first[0])
+        text = self.ask("document.getElementById('call').innerText")
+        self.assertIn("streams_play", text)
+        self.assertIn("aclrtMemcpyAsync", text)
+        self.ask("stateSet(wholeRange())")
 
     def test_flame_graph(self):
         self.show("flame")
@@ -400,6 +417,13 @@ class Findings(unittest.TestCase):
                 chrome.evaluate("document.querySelector('#views button[data-view=findings]').click()")
                 shown = chrome.evaluate("[...document.querySelectorAll('.finding')].map((f) => [f.querySelector('b').textContent, Number(f.querySelector('button').dataset.at)])")
                 self.assertEqual({kind: round(at / 1e9, 6) for kind, at in shown}, expected)
+                # Its block: the one whose address the message has, with the stacks of its making and of its end.
+                address = re.search(r"0x[0-9a-f]+", findings[0]["message"]).group(0)
+                chrome.evaluate("document.querySelector('.finding button[data-block]').click()")
+                text = chrome.evaluate("document.getElementById('block').innerText")
+                self.assertIn(address, text)
+                for name in ("made by", "block_alloc", "bad", "freed by", "block_free"):
+                    self.assertIn(name, text)
                 chrome.evaluate("document.querySelector('#views button[data-view=lives]').click()")
                 self.assertIn("1 never freed", chrome.evaluate("document.getElementById('lives-figures').textContent"))
                 self.assertEqual(chrome.complaints(), [])
@@ -448,6 +472,28 @@ class Places(unittest.TestCase):
                 names = chrome.evaluate("seriesFor(state.device, 'place').names.map(GROUPS.place.name)")
                 self.assertTrue(names and all("kv_cache.c" in name for name in names), names)
                 self.assertGreater(chrome.evaluate("document.querySelectorAll('#live details').length"), 0)
+                self.assertEqual(chrome.complaints(), [])
+            finally:
+                chrome.close()
+
+
+    def test_memory_by_python_module(self):
+        sizes = {"model": 300, "optimizer": 500}
+        events = [{"action": "alloc", "addr": 4096 * (k + 1), "size": size, "stream": 0,
+                   "frames": [{"name": "step", "filename": "/home/me/%s.py" % name, "line": 7}, {"name": "main", "filename": "/home/me/train.py", "line": 1}]}
+                  for k, (name, size) in enumerate(sizes.items())]
+        with tempfile.TemporaryDirectory() as folder:
+            snapshot = os.path.join(folder, "snapshot.json")
+            with open(snapshot, "w", encoding="utf-8") as file:
+                json.dump({"segments": [], "device_traces": [events]}, file)
+            call("report", snapshot)
+            chrome = browser.Browser()
+            try:
+                chrome.open(snapshot + ".html")
+                shown = chrome.evaluate("(() => { const s = seriesFor(state.device, 'module'), now = s.at(data.duration); return Object.fromEntries(s.names.map((n, k) => [n, now[k]])); })()")
+                self.assertEqual(shown, sizes)
+                self.assertEqual(chrome.evaluate("leaks(data.blocks, stacks.ofWhere, memoryTest(0)).rows.map((r) => stackShort(r.stack))"),
+                                 ["step (optimizer.py:7) ← main", "step (model.py:7) ← main"])
                 self.assertEqual(chrome.complaints(), [])
             finally:
                 chrome.close()
