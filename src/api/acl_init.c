@@ -52,15 +52,20 @@ AM_NO_LOCK_ANALYSIS static void fork_begin(void)
     am_error_fork_begin();
 }
 
-AM_NO_LOCK_ANALYSIS static void fork_end(void)
+AM_NO_LOCK_ANALYSIS static void fork_unlock(void)
 {
-    am_error_fork_end();
-    am_ledger_fork_end();
     if (fork_has_lock)
         am_unlock(&am_rt.lock);
 }
 
-AM_NO_LOCK_ANALYSIS static void fork_end_in_child(void)
+static void fork_end(void)
+{
+    am_error_fork_end();
+    am_ledger_fork_end();
+    fork_unlock();
+}
+
+static void fork_end_in_child(void)
 {
     if (am_rt.is_up || !fork_has_lock) {
         table_install(&am_api_forked);
@@ -71,9 +76,8 @@ AM_NO_LOCK_ANALYSIS static void fork_end_in_child(void)
     am_epoch_forget_threads();
     am_error_fork_end();
     am_ledger_fork_end_in_child();
-    if (fork_has_lock)
-        am_unlock(&am_rt.lock);
-    else /* a thread has it that is not there */
+    fork_unlock();
+    if (!fork_has_lock) /* a thread of the parent has it */
         am_lock_init(&am_rt.lock, AM_RANK_RUNTIME, "runtime");
 }
 
