@@ -84,16 +84,16 @@ bool am_watch_pinned(bool is_watched)
     return is_watched;
 }
 
-static _Atomic(void (*)(const struct am_watch_task *task)) task_told;
-static _Atomic(void (*)(int device, uint64_t held)) held_told;
+static _Atomic(void (*)(const struct am_watch_task *task)) task_report;
+static _Atomic(void (*)(int device, uint64_t held)) held_report;
 
-static void task_tell(const struct am_queue *queue, const struct am_task *task,
-                      uint64_t began, uint64_t ended)
+static void task_ran(const struct am_queue *queue, const struct am_task *task,
+                     uint64_t began, uint64_t ended)
 {
     const struct am_stream *stream =
         (const void *)((const char *)queue - offsetof(struct am_stream, queue));
 
-    task_told(&(struct am_watch_task){
+    task_report(&(struct am_watch_task){
         .stream = stream->is_default ? 0 : (uintptr_t)stream->named.handle,
         .function = task->function,
         .queued = task->queued,
@@ -103,22 +103,22 @@ static void task_tell(const struct am_queue *queue, const struct am_task *task,
 }
 
 /* The program knows devices by their logical numbers. */
-static void held_tell(int32_t driver, uint64_t held)
+static void held_changed(int32_t driver, uint64_t held)
 {
     const struct am_device *device = am_device_find_driver((uint32_t)driver);
 
     if (device != NULL)
-        held_told((int)(device - am_devices.device), held);
+        held_report((int)(device - am_devices.device), held);
 }
 
 void am_watch_tasks(void (*ran)(const struct am_watch_task *task))
 {
-    task_told = ran;
-    am_task_ran = task_tell;
+    task_report = ran;
+    am_task_ran = task_ran;
 }
 
 void am_watch_held(void (*changed)(int device, uint64_t held))
 {
-    held_told = changed;
-    am_ledger_changed = held_tell;
+    held_report = changed;
+    am_ledger_changed = held_changed;
 }

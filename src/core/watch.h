@@ -1,6 +1,5 @@
 /*
- * What the core tells those who watch the program: layers, and the handler that explains
- * faults.
+ * What the core reports to layers, and to the handler that explains faults.
  */
 #ifndef AM_CORE_WATCH_H
 #define AM_CORE_WATCH_H
@@ -42,14 +41,14 @@ struct am_watch_task {
 };
 
 /*
- * The functions are told of each such task, and of the bytes of a device that the process
+ * The functions are called for each such task, and with the bytes of a device that the process
  * holds whenever they change, from any thread; the second with locks held.
  */
 void am_watch_tasks(void (*ran)(const struct am_watch_task *task));
 void am_watch_held(void (*changed)(int device, uint64_t held));
 
 /*
- * true: from now on the library reaches pinned memory at addresses of its own, so that
+ * true: from now on the library reaches pinned memory at other addresses than the program, so that
  * those of the program may be protected.  false: the backend cannot.
  */
 bool am_watch_pinned(bool is_watched);

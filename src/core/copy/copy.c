@@ -47,7 +47,7 @@ static aclError fill_check(const struct am_spans *to, const void *dst, unsigned 
 {
     AM_REQUIRE(width != 4 || to->list[0].mem != NULL, ACL_ERROR_RT_PARAM_INVALID,
                "%p is the program's own memory: words can be filled only in memory that "
-               "AscendCL allocated, such as that of aclrtMalloc or aclrtMallocHost",
+               "AscendCL allocated, with aclrtMalloc or aclrtMallocHost",
                dst);
     AM_REQUIRE(
         !am_setup.is_strict || to->list[0].mem != NULL, ACL_ERROR_RT_PARAM_INVALID,
@@ -93,7 +93,7 @@ typedef aclError (*row_f)(const struct am_span *dst, size_t dst_at,
                           const struct am_span *src, size_t src_at, size_t size);
 
 /* Calls f for each row, first to last, until one fails. */
-static aclError rows_visit(const struct am_transfer *transfer, row_f f)
+static aclError rows_each(const struct am_transfer *transfer, row_f f)
 {
     struct am_cursor to = {transfer->to.list, 0};
     struct am_cursor from = {transfer->from.list, 0};
@@ -122,14 +122,14 @@ aclError am_transfer_run(const struct am_transfer *transfer)
         return backend->fill(transfer->to.list, transfer->size, transfer->value,
                              transfer->width);
     if (!is_one_call && backend->prepare != NULL)
-        AM_TRY(rows_visit(transfer, backend->prepare));
+        AM_TRY(rows_each(transfer, backend->prepare));
     switch (order) {
     case AM_ORDER_BACKWARD:
         return am_overlap_backward(transfer);
     case AM_ORDER_STAGED:
         return am_overlap_staged(transfer);
     default:
-        return rows_visit(transfer, backend->copy);
+        return rows_each(transfer, backend->copy);
     }
 }
 

@@ -1,7 +1,7 @@
 /*
  * Copies and fills, at once or on a stream.
  *
- * Both sides are looked up and checked before anything else happens; work on a stream
+ * The lookup and the checks of both sides come first; work on a stream
  * keeps them alive until it is done.
  */
 #ifndef AM_CORE_COPY_H
@@ -19,7 +19,7 @@
 struct am_transfer {
     size_t size;
     size_t n_rows;
-    size_t to_pitch; /* from the start of a row to that of the next */
+    size_t to_pitch; /* from the start of a row to the start of the next */
     size_t from_pitch;
     unsigned width; /* of the value that a fill repeats: 1 or 4 bytes; 0: a copy */
     uint32_t value;
@@ -45,7 +45,7 @@ static inline bool am_transfer_is_across(const struct am_transfer *transfer)
 }
 
 /*
- * Looks up both sides for work of `device`; turn is AM_SPANS_TURN or 0.  Which sides may
+ * Finds both sides for work of `device`; turn is AM_SPANS_TURN or 0.  Which sides may
  * be combined is the caller's business.
  */
 aclError am_transfer_open(struct am_transfer *transfer, void *dst, const void *src,

@@ -1,7 +1,7 @@
 /*
  * Copies of rows: aclrtMemcpy2d and its stream form.  See copy.h.
  *
- * A side is looked up from the first byte of its first row to the last byte of its last
+ * The lookup of a side is from the first byte of its first row to the last byte of its last
  * one, gaps included: they have to be mapped, but are never touched.
  */
 #include "acl/error_codes/rt_error_codes.h"

@@ -44,7 +44,7 @@ struct copy_task {
 };
 
 /*
- * Between devices some device must reach both sides: the stream's, or one of those that
+ * Between devices some device must reach both sides: the stream's, or one of the devices that
  * own them.
  */
 static aclError peers_check(const struct am_transfer *transfer, uint64_t devices,

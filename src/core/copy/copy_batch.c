@@ -3,7 +3,7 @@
  *
  * The order inside a batch is undefined, and each copy has as many bytes on one side as
  * on the other.  So the sides of all copies, joined, are one copy between two long lists
- * of spans: everything is looked up, checked and brought in before the first byte moves,
+ * of spans: everything is found, checked and made ready before the first byte moves,
  * and on a stream it is one task.
  */
 #include "acl/error_codes/rt_error_codes.h"
@@ -29,7 +29,7 @@ static aclError location_check(const struct am_spans *spans,
     return ACL_SUCCESS;
 }
 
-/* Looks up one side of a copy, and appends it. */
+/* Finds one side of a copy, and appends it. */
 static aclError side_add(struct am_spans *side, void *addr, size_t size, unsigned access,
                          int32_t device, const aclrtMemLocation *location)
 {
@@ -46,7 +46,7 @@ static aclError side_add(struct am_spans *side, void *addr, size_t size, unsigne
     return am_spans_join(side, &spans);
 }
 
-/* Looks up all copies; on failure *ret_fail is the one that failed. */
+/* Finds the sides of all copies; on failure *ret_fail is the one that failed. */
 static aclError batch_open(struct am_transfer *transfer,
                            const struct am_copy_batch *batch, int32_t device,
                            size_t *ret_fail)

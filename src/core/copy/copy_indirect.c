@@ -23,7 +23,7 @@ struct desc {
     uint64_t rsv[4];
 };
 
-_Static_assert(sizeof(struct desc) == AM_DESC_SIZE, "the size that the program is told");
+_Static_assert(sizeof(struct desc) == AM_DESC_SIZE, "the size that the program gets");
 
 struct desc_task {
     struct am_keep_alive desc; /* where it lies */

@@ -37,7 +37,7 @@ static bool spans_share(const struct am_span *a, const struct am_span *b)
 }
 
 /* Of one stretch each. */
-static bool addresses_meet(const struct am_spans *a, const struct am_spans *b)
+static bool addresses_overlap(const struct am_spans *a, const struct am_spans *b)
 {
     const struct am_span *a_last = &a->list[a->n - 1];
     const struct am_span *b_last = &b->list[b->n - 1];
@@ -48,7 +48,7 @@ static bool addresses_meet(const struct am_spans *a, const struct am_spans *b)
 
 /*
  * Whether the two sides can share anything: not where one is the host's alone and the
- * other a device's.  Memory that has only these addresses need not be looked at: a copy of
+ * other a device's.  Memory that has only these addresses is not checked: a copy of
  * gigabytes has many spans.
  */
 static bool may_share(const struct am_transfer *transfer)
@@ -58,7 +58,7 @@ static bool may_share(const struct am_transfer *transfer)
 
     if ((to->homes & from->homes) == 0 && !(to->has & from->has & AM_SPANS_HOST))
         return false;
-    return am_transfer_has(transfer, AM_SPANS_ALIAS) || addresses_meet(to, from);
+    return am_transfer_has(transfer, AM_SPANS_ALIAS) || addresses_overlap(to, from);
 }
 
 /*

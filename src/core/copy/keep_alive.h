@@ -15,7 +15,7 @@ struct am_keep_alive {
 };
 
 /*
- * Looks up device memory for such a task, which am_task_make() has made (NULL: it could
+ * Finds device memory for such a task, which am_task_make() has made (NULL: it could
  * not), and queues it; `access` and `what` are those of am_spans_open_device().
  */
 aclError am_keep_alive_submit(struct am_keep_alive *keep, const void *addr, size_t size,

@@ -18,8 +18,8 @@ struct value_task {
 };
 
 /*
- * Eight aligned bytes: the backend copies them in one access.  Where they are is looked up
- * then, so memory with a value operation in a queue can be exported meanwhile.
+ * Eight aligned bytes: the backend copies them in one access.  The lookup is
+ * done then, so memory with a queued value operation can be exported.
  */
 static aclError write_run(struct am_task *task)
 {
@@ -36,7 +36,7 @@ static aclError value_read(const struct value_task *vt, uint64_t *ret_value)
     return am_setup.backend->copy(&ours, 0, vt->keep.spans.list, 0, sizeof *ret_value);
 }
 
-static bool value_is_there(uint64_t now, uint64_t value, uint32_t how)
+static bool value_matches(uint64_t now, uint64_t value, uint32_t how)
 {
     switch (how) {
     case ACL_STREAM_WAIT_VALUE_GEQ:
@@ -61,7 +61,7 @@ static enum am_poll wait_poll(struct am_task *task)
     vt->rc = value_read(vt, &now);
     am_error_capture_end(before);
     am_error_function = function;
-    return vt->rc != ACL_SUCCESS || value_is_there(now, vt->value, vt->how)
+    return vt->rc != ACL_SUCCESS || value_matches(now, vt->value, vt->how)
                ? AM_POLL_READY
                : AM_POLL_AGAIN;
 }

@@ -3,7 +3,7 @@
  *
  * A range is either mapped memory, any number of mappings in a row, or the program's own
  * memory.  Registered memory is kept alive; any other memory of the program must exist
- * when the range is looked up, and the program must not unmap it during the copy.
+ * at the lookup of the range, and the program must not unmap it during the copy.
  */
 #ifndef AM_CORE_SPAN_H
 #define AM_CORE_SPAN_H
@@ -49,7 +49,7 @@ struct am_spans {
 #define AM_SPANS_PAGES (1u << 9)
 
 /*
- * Looks up the range and keeps it alive until am_spans_close().  `access` is what will be
+ * Finds the range and keeps it alive until am_spans_close().  `access` is what will be
  * done with it by `device` (or by the memory's own device); `what` names the argument in
  * messages.  A hole, in a reservation or in the program's memory, or a missing right fails
  * with 107000.

@@ -1,13 +1,13 @@
 /*
  * Events and notifies.
  *
- * An event numbers its records as they are queued, and lists those that have not run; they
+ * An event numbers its records as they are queued, and lists the records that have not run; they
  * may be in several streams and run in any order.  A wait is for a number:
  *   an extended event (CreateEventExWithFlag) may be recorded again and again; a wait is for
  *   the latest record so far, and for nothing if there was none;
  *   a plain event is complete or not; a wait before the record waits for the next record, and
  *   a reset, which is queued like a record, makes the event incomplete again: when the reset
- *   runs, it undoes the records that have run, except those that were queued after the reset,
+ *   runs, it undoes the records that have run, except records that were queued after the reset,
  *   unless a wait was for them.
  * A record that is dropped, because its stream is aborted, destroyed or stopped by a failure,
  * is lost: a wait for it fails with the code of that failure.  A wait for a record that can no

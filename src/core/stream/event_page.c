@@ -21,7 +21,7 @@
 #define PEERS 64
 #define FAILURES (2 * AM_EVENT_PAGE_RECORDS) /* that are remembered, the last ones */
 #define ORPHAN 0xff /* instead of a peer: the record's process is gone */
-#define LOOK_INTERVAL UINT64_C(20000000) /* ns between checks which peers live */
+#define CHECK_INTERVAL UINT64_C(20000000) /* ns between checks which peers live */
 #define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 /*
@@ -43,7 +43,7 @@ struct shared {
     uint64_t magic;
     _Atomic uint64_t n_recorded;
     _Atomic uint64_t n_completed; /* the highest number that has run or failed */
-    _Atomic uint64_t n_failed;    /* how many have; the next one's place below */
+    _Atomic uint64_t n_failed;    /* how many have; the next one's slot below */
     _Atomic uint32_t is_set;
     _Atomic uint64_t pending[AM_EVENT_PAGE_RECORDS];
     _Atomic uint64_t failed[FAILURES];
@@ -56,7 +56,7 @@ struct am_event_page {
     int fd;      /* to be sent */
     int own;     /* another open file of the same, with the lock on our byte */
     unsigned id; /* which byte, and our name in the list: peer + 1 */
-    _Atomic uint64_t looked;      /* when peers were last checked */
+    _Atomic uint64_t checked;     /* when peers were last checked */
     uint64_t over;                /* the record that was last found to be over; 0: none */
     enum am_event_page_state how; /* it ended */
     aclError code;                /* with which, where it failed */
@@ -301,33 +301,28 @@ static int list_claim(struct am_event_page *page)
     return -1;
 }
 
-aclError am_event_page_claim(struct am_event_page *page, int *ret_place)
+aclError am_event_page_claim(struct am_event_page *page, int *ret_slot)
 {
-    int place = list_claim(page);
+    int slot = list_claim(page);
 
-    if (place < 0) {
+    if (slot < 0) {
         list_clear_dead(page);
-        place = list_claim(page);
+        slot = list_claim(page);
     }
-    AM_REQUIRE(place >= 0, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+    AM_REQUIRE(slot >= 0, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                "%d records of an event that processes share have not run; synchronise "
                "first",
                AM_EVENT_PAGE_RECORDS);
-    *ret_place = place;
+    *ret_slot = slot;
     return ACL_SUCCESS;
 }
 
-uint64_t am_event_page_record(struct am_event_page *page, int place)
+uint64_t am_event_page_record(struct am_event_page *page, int slot)
 {
     uint64_t number = atomic_fetch_add(&page->shared->n_recorded, 1) + 1;
 
-    page->shared->pending[place] = ENTRY(number, page->id);
+    page->shared->pending[slot] = ENTRY(number, page->id);
     return number;
-}
-
-void am_event_page_unclaim(struct am_event_page *page, int place)
-{
-    page->shared->pending[place] = 0;
 }
 
 /* Its number is among those completed before it leaves the list. */
@@ -352,19 +347,19 @@ uint64_t am_event_page_latest(const struct am_event_page *page)
     return page->shared->n_recorded;
 }
 
-/* Asking the kernel costs a system call, and every wait looks many times a second. */
-static bool look_is_due(struct am_event_page *page)
+/* Asking the kernel costs a system call, and every wait polls many times a second. */
+static bool check_is_due(struct am_event_page *page)
 {
     uint64_t now = am_clock();
 
-    if (now - page->looked < LOOK_INTERVAL)
+    if (now - page->checked < CHECK_INTERVAL)
         return false;
-    page->looked = now;
+    page->checked = now;
     return true;
 }
 
 /*
- * Whether the record's process is gone.  The page keeps the answer for the next look and for
+ * Whether the record's process is gone.  The page keeps the result for the next query and for
  * the other processes.
  */
 static bool is_orphan(struct am_event_page *page, int i, uint64_t entry, bool may_ask)
@@ -379,11 +374,11 @@ static bool is_orphan(struct am_event_page *page, int i, uint64_t entry, bool ma
     return true;
 }
 
-static enum am_event_page_state shared_look(struct am_event_page *page, uint64_t number,
-                                            aclError *ret_code)
+static enum am_event_page_state shared_query(struct am_event_page *page, uint64_t number,
+                                             aclError *ret_code)
 {
     struct shared *shared = page->shared;
-    bool may_ask = look_is_due(page);
+    bool may_ask = check_is_due(page);
     uint64_t failure;
 
     for (int i = 0; i < AM_EVENT_PAGE_RECORDS; i++) {
@@ -410,15 +405,15 @@ static enum am_event_page_state shared_look(struct am_event_page *page, uint64_t
  * The result is kept here: the page does not give it while another record has no number yet,
  * since that record may be any.
  */
-enum am_event_page_state am_event_page_look(struct am_event_page *page, uint64_t number,
-                                            aclError *ret_code)
+enum am_event_page_state am_event_page_query(struct am_event_page *page, uint64_t number,
+                                             aclError *ret_code)
 {
     enum am_event_page_state state;
 
     if (number == 0)
         return AM_EVENT_PAGE_DONE;
     if (page->over != number) {
-        state = shared_look(page, number, &page->code);
+        state = shared_query(page, number, &page->code);
         if (state == AM_EVENT_PAGE_TO_COME)
             return state;
         page->over = number;

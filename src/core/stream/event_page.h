@@ -9,7 +9,7 @@
  *
  * A notify uses one bit of the page and none of the rest.
  *
- * Nothing but am_event_page_look() needs a lock of its caller's; what is read from the page is
+ * Nothing but am_event_page_query() needs a lock of its caller's; what is read from the page is
  * another process's word and used as a number only.
  */
 #ifndef AM_CORE_EVENT_PAGE_H
@@ -40,12 +40,11 @@ void am_event_page_forget_all(void);
 /* ---- events ---- */
 
 /*
- * A place for a record that is about to be queued (207005: too many have not run), and its
+ * A slot for a record that is about to be queued (207005: too many have not run), and its
  * number once it is.  A record that is not queued has no number, so no wait is for it.
  */
-aclError am_event_page_claim(struct am_event_page *page, int *ret_place);
-uint64_t am_event_page_record(struct am_event_page *page, int place);
-void am_event_page_unclaim(struct am_event_page *page, int place);
+aclError am_event_page_claim(struct am_event_page *page, int *ret_slot);
+uint64_t am_event_page_record(struct am_event_page *page, int slot);
 /* It has run, or it failed. */
 void am_event_page_recorded(struct am_event_page *page, uint64_t number, aclError result);
 
@@ -62,8 +61,8 @@ enum am_event_page_state {
  * One caller at a time.  The answer for a record that is over does not change, whatever
  * other processes write.
  */
-enum am_event_page_state am_event_page_look(struct am_event_page *page, uint64_t number,
-                                            aclError *ret_code);
+enum am_event_page_state am_event_page_query(struct am_event_page *page, uint64_t number,
+                                             aclError *ret_code);
 
 /* ---- notifies ---- */
 

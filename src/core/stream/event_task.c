@@ -43,7 +43,7 @@ bool am_event_is_over_locked(const struct am_event *event, uint64_t number)
     aclError code;
 
     if (event->page != NULL)
-        return am_event_page_look(event->page, number, &code) != AM_EVENT_PAGE_TO_COME;
+        return am_event_page_query(event->page, number, &code) != AM_EVENT_PAGE_TO_COME;
     return event->n_completed >= number &&
            am_event_record_find_locked(event, number) == NULL;
 }
@@ -66,7 +66,7 @@ bool am_event_is_abandoned_locked(const struct am_event *event)
 static aclError shared_check(const struct am_event *event, uint64_t number)
 {
     aclError code;
-    enum am_event_page_state state = am_event_page_look(event->page, number, &code);
+    enum am_event_page_state state = am_event_page_query(event->page, number, &code);
 
     AM_REQUIRE(state != AM_EVENT_PAGE_LOST, ACL_ERROR_RT_IPC_ERROR,
                "event %u was not recorded: the process that had queued the record ended "

@@ -12,7 +12,7 @@
 #include "core/stream/cond.h"
 #include "core/stream/wait.h"
 
-#define POLL_LAUNCHES 64 /* after so many launches the device is polled */
+#define POLL_LAUNCHES 64 /* launches after which the device is polled */
 
 _Atomic(am_task_hook) am_task_ran;
 
@@ -224,7 +224,7 @@ static void launched_complete(struct am_queue *queue, struct am_task *task, aclE
     task->ops->free(task);
 }
 
-/* Completes the launched tasks that the device has done; the lock is released meanwhile. */
+/* Completes the launched tasks that the device has done; releases the lock. */
 static void collect_locked(struct am_queue *queue) AM_REQUIRES(queue->lock)
 {
     struct am_tasks done = TAILQ_HEAD_INITIALIZER(done);
@@ -326,7 +326,7 @@ int am_queue_wait_launched(struct am_queue *queue, uint64_t timeout_ns)
     if (queue->device == NULL)
         return 0;
     am_lock(&queue->lock);
-    /* n_done does not include those that are being completed. */
+    /* n_done does not include tasks that are being completed. */
     target.target = queue->n_launched > 0 ? queue->n_done + queue->n_launched : 0;
     rc = am_wait_locked(&queue->lock, &wait, timeout_ns);
     am_unlock(&queue->lock);

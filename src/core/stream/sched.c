@@ -321,7 +321,7 @@ bool am_sched_has_deadline(struct am_sched *sched)
 
 /* ---- threads ---- */
 
-/* Until the worker is called; as the watcher, if one is needed and there is none. */
+/* Until the worker is called; as the watcher, if one is needed and no thread watches. */
 static void worker_sleep_locked(struct am_sched *sched) AM_REQUIRES(sched->lock)
 {
     if (is_watched_locked(sched) && !sched->has_watcher) {

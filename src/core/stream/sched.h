@@ -94,7 +94,7 @@ struct am_sched {
     unsigned n_ready;
     RB_HEAD(am_deadlines, am_runnable) timed;
     struct am_runnables polled; /* the longest unpolled first */
-    unsigned n_polled;          /* those, and those that are advanced now */
+    unsigned n_polled;          /* in polled, or advanced now by the watcher */
     uint64_t n_rounds;
     uint64_t last_poll; /* when the last round began */
     unsigned n_stepping;
@@ -163,7 +163,7 @@ bool am_sched_has_deadline(struct am_sched *sched);
  * holds no lock.
  */
 aclError am_sched_share(struct am_sched *sched, struct am_share *share);
-/* For workers: executes one piece of a share; false: there is none. */
+/* For workers: executes one piece of a share; false: no piece is left. */
 bool am_sched_join(struct am_sched *sched);
 /* Wakes one more worker, if one sleeps. */
 void am_sched_call_worker_locked(struct am_sched *sched) AM_REQUIRES(sched->lock);

@@ -2,7 +2,7 @@
  * Work in pieces, which idle workers join.  See sched.h.
  *
  * The thread that has the work executes pieces until none is left, and waits for the pieces
- * that workers execute.  A worker looks for ready queues between two pieces.
+ * that workers execute.  A worker checks for ready queues between two pieces.
  */
 #include <stdio.h>
 

@@ -7,7 +7,7 @@
 #include "base/log.h"
 #include "core/stream/call.h"
 
-/* A walk over queues: its number is in `visit` of the queues that it has come to. */
+/* A walk over queues: its number is in `walk` of the queues that it has reached. */
 static struct {
     struct am_lock lock;
     uint64_t number;
@@ -60,9 +60,9 @@ static bool can_move_locked(struct am_queue *queue) AM_REQUIRES(walk.lock)
     struct am_source list[AM_SOURCES_MAX];
     unsigned n;
 
-    if (queue->visit == walk.number)
+    if (queue->walk == walk.number)
         return false;
-    queue->visit = walk.number;
+    queue->walk = walk.number;
     if (first_can_move(queue, list, &n))
         return true;
     for (unsigned i = 0; i < n; i++) {
@@ -103,7 +103,7 @@ bool am_stall_can_move(struct am_queue *queue, const struct am_stall *stall)
 
 /*
  * The next task after position *at (from 0) and before `until` that waits for exactly one
- * task of a queue that the walk has not come to.
+ * task of a queue that the walk has not reached.
  */
 static bool awaited_find(struct am_queue *queue, uint64_t *at, uint64_t until,
                          struct am_source *ret_source) AM_REQUIRES(walk.lock, queue->lock)
@@ -119,7 +119,7 @@ static bool awaited_find(struct am_queue *queue, uint64_t *at, uint64_t until,
             return false;
         *at = task->position + 1;
         if (sources_get(task, list, &is_only) == 1 && is_only &&
-            list[0].queue->visit != walk.number) {
+            list[0].queue->walk != walk.number) {
             *ret_source = list[0];
             return true;
         }
@@ -135,7 +135,7 @@ static bool awaits_caller_locked(struct am_queue *queue, uint64_t until)
     bool has_next = true;
     uint64_t at = 0;
 
-    queue->visit = walk.number;
+    queue->walk = walk.number;
     while (has_next && !is_awaited) {
         am_lock(&queue->lock);
         is_awaited = am_call_blocks_locked(queue);
@@ -172,12 +172,12 @@ static struct am_queue *describe_locked(struct am_queue *queue, char *text, size
     struct am_task *task;
     bool is_only;
 
-    queue->visit = walk.number;
+    queue->walk = walk.number;
     am_lock(&queue->lock);
     task = TAILQ_FIRST(&queue->tasks);
     if (task != NULL && sources_get(task, list, &is_only) == 1 && is_only)
         next = list[0].queue;
-    if (task != NULL && (next == NULL || next->visit == walk.number)) {
+    if (task != NULL && (next == NULL || next->walk == walk.number)) {
         if (task->ops->describe != NULL)
             task->ops->describe(task, what, sizeof what);
         snprintf(text, size, "%s made stream %d wait until %s, and %s", task->function,

@@ -3,7 +3,7 @@
  *
  * A queue can move if it is not parked, or if its first task has a deadline, is launched, is a
  * function of the program that runs, or waits for a task of a queue that can move.  A walk over
- * queues that wait for each other visits each queue once, so queues in a cycle cannot move.
+ * queues that wait for each other enters each queue once, so queues in a cycle cannot move.
  * A queue that waits for memory can move while any task runs.
  *
  * Callers are in a read section and hold no lock of a queue or an event.

@@ -143,7 +143,7 @@ aclError am_stream_create(uint32_t priority, uint32_t flags, void **ret_handle)
     /* Once it is listed, a reset by another thread may end it. */
     handle = stream->named.handle;
     am_lock(&streams_lock);
-    if (context->named.handle == NULL) /* since it was looked up */
+    if (context->named.handle == NULL) /* since the lookup */
         rc = am_fail(ACL_ERROR_RT_CONTEXT_NULL, "the context has just been destroyed");
     else if (streams[stream->device].n >= am_setup.product->n_streams)
         rc =
@@ -351,7 +351,7 @@ aclError am_stream_sync(struct am_stream *stream, int32_t timeout_ms)
 /*
  * A walk over the streams of a device, or of one of its contexts: the one after `last`
  * (NULL: the newest), with one more reference; the one on `last` is dropped.  Streams that
- * come meanwhile are left out.
+ * are created during the walk are left out.
  */
 static struct am_stream *walk_next(struct am_stream *last, int32_t device,
                                    const struct am_context *context)
@@ -437,7 +437,7 @@ static void stream_finish(struct am_stream *stream, struct am_stall *stall)
     am_unlock(&queue->lock);
 }
 
-/* Without those that have not begun; a function of the program has some time to return. */
+/* Without tasks that have not begun; a function of the program has some time to return. */
 static void stream_force(struct am_stream *stream, struct am_stall *stall)
 {
     struct am_queue *queue = &stream->queue;
@@ -462,7 +462,7 @@ static void stream_force(struct am_stream *stream, struct am_stall *stall)
 
 /*
  * Closes the stream, empties it and drops the reference for being alive.  False: another
- * thread ended it meanwhile.
+ * thread has ended it.
  */
 static bool stream_end(struct am_stream *stream, bool is_forced, struct am_stall *stall)
 {

@@ -39,7 +39,7 @@ struct am_stream {
 };
 
 aclError am_stream_create(uint32_t priority, uint32_t flags, void **ret_handle);
-/* Destroys it after its tasks, or without those that have not begun. */
+/* Destroys it after its tasks, or without tasks that have not begun. */
 aclError am_stream_destroy(void *handle, bool is_forced);
 
 /*

@@ -26,7 +26,7 @@ struct state {
     struct am_stall *stall;
 };
 
-/* Whether the wait is given up.  The lock is released meanwhile. */
+/* Whether the wait is given up.  Releases the lock. */
 static bool stall_check_locked(struct am_lock *lock, const struct am_wait *wait,
                                struct state *state) AM_REQUIRES(*lock)
 {
@@ -46,7 +46,7 @@ static bool stall_check_locked(struct am_lock *lock, const struct am_wait *wait,
     return is_over;
 }
 
-/* Does a step where no worker does; true: something moved.  The lock is released meanwhile. */
+/* Does a step where no worker does; true: something moved.  Releases the lock. */
 static bool step_locked(struct am_lock *lock, const struct am_wait *wait,
                         uint64_t *ret_next) AM_REQUIRES(*lock)
 {
@@ -66,7 +66,7 @@ static bool step_locked(struct am_lock *lock, const struct am_wait *wait,
     return has_moved;
 }
 
-/* Asks a device or another process.  The lock is released meanwhile. */
+/* Polls a device or another process.  Releases the lock. */
 static void poll_locked(struct am_lock *lock, const struct am_wait *wait,
                         struct state *state, uint64_t *ret_next) AM_REQUIRES(*lock)
 {
