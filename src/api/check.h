@@ -30,6 +30,24 @@
         AM_NONNULL_2(b_, c_); \
     } while (0)
 
+/* Refuse a range without an address or a size. */
+#define AM_REQUIRE_RANGE(ptr_, size_) \
+    do { \
+        AM_REQUIRE_NONNULL(ptr_); \
+        AM_REQUIRE_NONZERO(size_); \
+    } while (0)
+
+/* Refuse a reserved argument that is not 0. */
+#define AM_REQUIRE_ZERO(x_) \
+    AM_REQUIRE((x_) == 0, ACL_ERROR_INVALID_PARAM, #x_ " is 0x%llx; it takes 0", \
+               (unsigned long long)(x_))
+
+/* Refuse a call that only Atlas A3 has. */
+#define AM_REQUIRE_A3(feature_) \
+    AM_REQUIRE(am_setup.product->features &(feature_), ACL_ERROR_RT_FEATURE_NOT_SUPPORT, \
+               "only Atlas A3 products have this call, not %s (ACLMEM_PRODUCT=%s)", \
+               am_setup.product->title, am_setup.product->name)
+
 /* Refuse a call that the product does not have; %s in the text is the product's name. */
 #define AM_REQUIRE_FEATURE(feature_, text_) \
     AM_REQUIRE(am_setup.product->features &(feature_), ACL_ERROR_RT_FEATURE_NOT_SUPPORT, \

@@ -25,16 +25,9 @@ static aclError type_check(aclrtCmoType type)
     return ACL_SUCCESS;
 }
 
-static aclError range_check(const void *src, size_t size)
-{
-    AM_REQUIRE_NONNULL(src);
-    AM_REQUIRE_NONZERO(size);
-    return ACL_SUCCESS;
-}
-
 static aclError cmo_submit(void *src, size_t size, aclrtStream handle)
 {
-    AM_TRY(range_check(src, size));
+    AM_REQUIRE_RANGE(src, size);
     AM_GET(stream, handle);
     return am_keep_alive_device_async(src, size, stream);
 }
@@ -94,7 +87,7 @@ aclError am_aclrtCmoSetDesc(void *cmoDesc, void *src, size_t size)
 {
     AM_TRY(product_check());
     AM_REQUIRE_NONNULL(cmoDesc);
-    AM_TRY(range_check(src, size));
+    AM_REQUIRE_RANGE(src, size);
     return am_copy_indirect_keep_set(cmoDesc, src, size);
 }
 

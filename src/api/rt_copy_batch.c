@@ -93,45 +93,35 @@ static aclError batch_check(const struct am_copy_batch *batch, const size_t *max
 }
 
 /*
- * A failure leaves in *ret_fail which copy it is about; success, and any other failure,
+ * A failure leaves in *failIndex which copy it is about; success, and any other failure,
  * SIZE_MAX.
  */
-static aclError batch_copy(const struct am_copy_batch *batch, const size_t *maxs,
-                           size_t *ret_fail)
-{
-    *ret_fail = SIZE_MAX;
-    AM_TRY(batch_check(batch, maxs, ret_fail));
-    return am_copy_batch_run(batch, ret_fail);
-}
-
-static aclError batch_copy_async(const struct am_copy_batch *batch, const size_t *maxs,
-                                 aclrtStream handle, size_t *ret_fail)
-{
-    *ret_fail = SIZE_MAX;
-    AM_TRY(batch_check(batch, maxs, ret_fail));
-    AM_GET(stream, handle);
-    return am_copy_batch_async(batch, stream, ret_fail);
-}
-
 aclError am_aclrtMemcpyBatch(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes,
                              size_t numBatches, aclrtMemcpyBatchAttr *attrs,
                              size_t *attrsIndexes, size_t numAttrs, size_t *failIndex)
 {
+    const struct am_copy_batch batch = {dsts,  srcs,         sizes,   numBatches,
+                                        attrs, attrsIndexes, numAttrs};
+
     AM_REQUIRE_NONNULL(failIndex);
-    return batch_copy(&(struct am_copy_batch){dsts, srcs, sizes, numBatches, attrs,
-                                              attrsIndexes, numAttrs},
-                      destMaxs, failIndex);
+    *failIndex = SIZE_MAX;
+    AM_TRY(batch_check(&batch, destMaxs, failIndex));
+    return am_copy_batch_run(&batch, failIndex);
 }
 
 aclError am_aclrtMemcpyBatchAsync(void **dsts, size_t *destMaxs, void **srcs,
                                   size_t *sizes, size_t numBatches,
                                   aclrtMemcpyBatchAttr *attrs, size_t *attrsIndexes,
-                                  size_t numAttrs, size_t *failIndex, aclrtStream stream)
+                                  size_t numAttrs, size_t *failIndex, aclrtStream handle)
 {
+    const struct am_copy_batch batch = {dsts,  srcs,         sizes,   numBatches,
+                                        attrs, attrsIndexes, numAttrs};
+
     AM_REQUIRE_NONNULL(failIndex);
-    return batch_copy_async(&(struct am_copy_batch){dsts, srcs, sizes, numBatches, attrs,
-                                                    attrsIndexes, numAttrs},
-                            destMaxs, stream, failIndex);
+    *failIndex = SIZE_MAX;
+    AM_TRY(batch_check(&batch, destMaxs, failIndex));
+    AM_GET(stream, handle);
+    return am_copy_batch_async(&batch, stream, failIndex);
 }
 
 aclError am_aclrtMemcpyBatchV2(void **dsts, size_t *destMaxs, void **srcs, size_t *sizes,
@@ -140,9 +130,8 @@ aclError am_aclrtMemcpyBatchV2(void **dsts, size_t *destMaxs, void **srcs, size_
 {
     size_t fail;
 
-    return batch_copy(&(struct am_copy_batch){dsts, srcs, sizes, numBatches, attrs,
-                                              attrsIndexes, numAttrs},
-                      destMaxs, &fail);
+    return am_aclrtMemcpyBatch(dsts, destMaxs, srcs, sizes, numBatches, attrs,
+                               attrsIndexes, numAttrs, &fail);
 }
 
 aclError am_aclrtMemcpyBatchAsyncV2(void **dsts, size_t *destMaxs, void **srcs,
@@ -152,7 +141,6 @@ aclError am_aclrtMemcpyBatchAsyncV2(void **dsts, size_t *destMaxs, void **srcs,
 {
     size_t fail;
 
-    return batch_copy_async(&(struct am_copy_batch){dsts, srcs, sizes, numBatches, attrs,
-                                                    attrsIndexes, numAttrs},
-                            destMaxs, stream, &fail);
+    return am_aclrtMemcpyBatchAsync(dsts, destMaxs, srcs, sizes, numBatches, attrs,
+                                    attrsIndexes, numAttrs, &fail, stream);
 }

@@ -20,14 +20,6 @@
 
 #define BUS_ID_SIZE 13 /* "0000:c1:00.0" */
 
-/* Whether the product has that; `what` names it in the message. */
-static aclError product_check(unsigned feature, const char *what)
-{
-    AM_REQUIRE(am_setup.product->features & feature, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               "%s have no %s", am_setup.product->title, what);
-    return ACL_SUCCESS;
-}
-
 static aclError memory_figure(struct am_device *device, int64_t *ret_value)
 {
     struct am_domain *domain = am_domain_get(&device->domain);
@@ -56,7 +48,7 @@ static aclError product_figure(aclrtDevAttr attr, int64_t otherwise, int64_t *re
 /* Where the machine stands among supernodes. */
 static aclError pod_figure(int64_t value, int64_t *ret_value)
 {
-    AM_TRY(product_check(AM_PRODUCT_POD, "supernode"));
+    AM_REQUIRE_FEATURE(AM_PRODUCT_POD, "%s have no supernode");
     *ret_value = value;
     return ACL_SUCCESS;
 }
@@ -179,7 +171,7 @@ aclError am_aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid *uuid)
 
     AM_REQUIRE_NONNULL(uuid);
     AM_TRY(am_device_find(deviceId, &device));
-    AM_TRY(product_check(AM_PRODUCT_UUID, "UUID"));
+    AM_REQUIRE_FEATURE(AM_PRODUCT_UUID, "%s have no UUID");
     if (am_setup.backend->caps & AM_CAP_DEVICES) {
         struct am_device_info info = am_device_info(device);
 
@@ -311,8 +303,7 @@ aclError am_aclrtGetLogicDevIdByPhyDevId(int32_t phyDevId, int32_t *logicDevId)
 
 aclError am_aclrtDeviceGetStreamPriorityRange(int32_t *least, int32_t *greatest)
 {
-    AM_REQUIRE(least != NULL && greatest != NULL, ACL_ERROR_INVALID_PARAM, "%s is NULL",
-               least == NULL ? "least" : "greatest");
+    AM_REQUIRE_NONNULL(least, greatest);
     *least = 7;
     *greatest = 0;
     return ACL_SUCCESS;

@@ -11,8 +11,7 @@
 
 aclError am_aclrtMallocHost(void **hostPtr, size_t size)
 {
-    AM_REQUIRE_NONNULL(hostPtr);
-    AM_REQUIRE_NONZERO(size);
+    AM_REQUIRE_RANGE(hostPtr, size);
     return am_host_malloc(size, AM_MODULE_APP, -1, hostPtr);
 }
 
@@ -20,8 +19,7 @@ aclError am_aclrtMallocHostWithCfg(void **ptr, uint64_t size, aclrtMallocConfig 
 {
     struct malloc_cfg parsed;
 
-    AM_REQUIRE_NONNULL(ptr);
-    AM_REQUIRE_NONZERO(size);
+    AM_REQUIRE_RANGE(ptr, size);
     AM_TRY(malloc_cfg_parse(cfg, &parsed));
     /*
      * The device always reaches host memory at the host's address, so there is nothing to
@@ -71,8 +69,7 @@ static aclError register_check(void)
 aclError am_aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegisterType type,
                               void **devPtr)
 {
-    AM_REQUIRE_NONNULL(ptr);
-    AM_REQUIRE_NONZERO(size);
+    AM_REQUIRE_RANGE(ptr, size);
     AM_REQUIRE_NONNULL(devPtr);
     AM_REQUIRE(type != ACL_HOST_REGISTER_IOMEMORY && type != ACL_HOST_REGISTER_READONLY,
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "type is 0x%x, which is reserved",
@@ -90,8 +87,7 @@ aclError am_aclrtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag)
     const uint32_t known = ACL_HOST_REG_MAPPED | ACL_HOST_REG_PINNED;
     const uint32_t reserved = ACL_HOST_REG_IOMEMORY | ACL_HOST_REG_READONLY;
 
-    AM_REQUIRE_NONNULL(ptr);
-    AM_REQUIRE_NONZERO(size);
+    AM_REQUIRE_RANGE(ptr, size);
     AM_REQUIRE((flag & reserved) == 0, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "flag is 0x%x: IOMEMORY (0x4) and READONLY (0x8) are reserved", flag);
     AM_REQUIRE(flag != 0 && (flag & ~known) == 0, ACL_ERROR_INVALID_PARAM,
@@ -105,7 +101,7 @@ aclError am_aclrtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag)
 aclError am_aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t flag)
 {
     AM_REQUIRE_NONNULL(pHost, pDevice);
-    AM_REQUIRE(flag == 0, ACL_ERROR_INVALID_PARAM, "flag is 0x%x; it takes 0", flag);
+    AM_REQUIRE_ZERO(flag);
     AM_TRY(register_check());
     return am_host_device_pointer(pHost, pDevice);
 }

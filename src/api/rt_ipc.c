@@ -20,21 +20,11 @@ static aclError product_check(void)
     return ACL_SUCCESS;
 }
 
-static aclError pod_check(void)
-{
-    AM_REQUIRE(am_setup.product->features & AM_PRODUCT_POD,
-               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               "only Atlas A3 products have this call, not %s (ACLMEM_PRODUCT=%s)",
-               am_setup.product->title, am_setup.product->name);
-    return ACL_SUCCESS;
-}
-
 aclError am_aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_t len,
                                     uint64_t flags)
 {
     AM_TRY(product_check());
-    AM_REQUIRE_NONNULL(devPtr);
-    AM_REQUIRE_NONZERO(size);
+    AM_REQUIRE_RANGE(devPtr, size);
     AM_REQUIRE_NONNULL(key);
     AM_REQUIRE(len == AM_KEY_SIZE, ACL_ERROR_INVALID_PARAM, "len is %zu; it takes %d",
                len, AM_KEY_SIZE);
@@ -95,7 +85,7 @@ static aclError servers_trust(const char *key, const aclrtServerPid *servers, si
 aclError am_aclrtIpcMemImportPidInterServer(const char *key, aclrtServerPid *serverPids,
                                             size_t num)
 {
-    AM_TRY(pod_check());
+    AM_REQUIRE_A3(AM_PRODUCT_POD);
     AM_REQUIRE_NONNULL(key, serverPids);
     AM_REQUIRE_NONZERO(num);
     for (size_t i = 0; i < num; i++)
@@ -120,7 +110,7 @@ aclError am_aclrtIpcMemImportByKey(void **devPtr, const char *key, uint64_t flag
 /* Which of two links is used makes no difference here. */
 aclError am_aclrtIpcMemSetAttr(const char *key, aclrtIpcMemAttrType type, uint64_t attr)
 {
-    AM_TRY(pod_check());
+    AM_REQUIRE_A3(AM_PRODUCT_POD);
     AM_REQUIRE_NONNULL(key);
     AM_REQUIRE(type == ACL_RT_IPC_MEM_ATTR_ACCESS_LINK, ACL_ERROR_INVALID_PARAM,
                "type is %d; it takes ACCESS_LINK (0)", (int)type);

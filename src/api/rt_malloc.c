@@ -71,8 +71,7 @@ static aclError device_malloc(void **ret_addr, size_t size, unsigned policy, siz
 
 static aclError plain_malloc(void **devPtr, size_t size, unsigned policy, size_t pad)
 {
-    AM_REQUIRE_NONNULL(devPtr);
-    AM_REQUIRE_NONZERO(size);
+    AM_REQUIRE_RANGE(devPtr, size);
     return device_malloc(devPtr, size, policy, pad, AM_MODULE_APP);
 }
 
@@ -88,15 +87,13 @@ aclError am_aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy 
 
 aclError am_aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
-    AM_REQUIRE_NONNULL(devPtr);
-    AM_REQUIRE_NONZERO(size);
+    AM_REQUIRE_RANGE(devPtr, size);
     AM_REQUIRE(
         policy == ACL_MEM_MALLOC_HUGE_FIRST || policy == ACL_MEM_MALLOC_HUGE_ONLY ||
             policy == ACL_MEM_MALLOC_NORMAL_ONLY || policy == ACL_MEM_MALLOC_HUGE1G_ONLY,
         ACL_ERROR_INVALID_PARAM, "policy is %d; this call takes 0, 1, 2 and 6",
         (int)policy);
-    return device_malloc(devPtr, size, (unsigned)policy, am_setup.malloc_pad,
-                         AM_MODULE_APP);
+    return am_aclrtMalloc(devPtr, size, policy);
 }
 
 /* One value of each of three groups: base policy, band width, access. */
@@ -121,8 +118,7 @@ aclError am_aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy 
     int32_t device;
     unsigned base;
 
-    AM_REQUIRE_NONNULL(devPtr);
-    AM_REQUIRE_NONZERO(size);
+    AM_REQUIRE_RANGE(devPtr, size);
     AM_TRY(policy_split((unsigned)policy, &base));
     AM_TRY(malloc_cfg_parse(cfg, &parsed));
     AM_REQUIRE(!parsed.has_va_flag, ACL_ERROR_INVALID_PARAM,
@@ -177,8 +173,7 @@ aclError am_aclrtMemFlush(void *devPtr, size_t size)
     int32_t device;
     aclError rc = ACL_SUCCESS;
 
-    AM_REQUIRE_NONNULL(devPtr);
-    AM_REQUIRE_NONZERO(size);
+    AM_REQUIRE_RANGE(devPtr, size);
     AM_TRY(am_context_device(&device));
     AM_TRY(am_spans_open(&spans, devPtr, size, AM_ACCESS_NONE, device, "devPtr"));
     if (spans.devices == 0)

@@ -20,8 +20,7 @@ static aclError product_check(void)
 aclError am_aclrtMemAllocManaged(void **ptr, uint64_t size, uint32_t flag)
 {
     AM_TRY(product_check());
-    AM_REQUIRE_NONNULL(ptr);
-    AM_REQUIRE_NONZERO(size);
+    AM_REQUIRE_RANGE(ptr, size);
     AM_REQUIRE(flag == ACL_RT_MEM_ATTACH_GLOBAL, ACL_ERROR_INVALID_PARAM,
                "flag is %u; it takes ACL_RT_MEM_ATTACH_GLOBAL (1)", flag);
     return am_managed_alloc(size, ptr);
@@ -52,8 +51,7 @@ static aclError attrs_check(const aclrtMemManagedRangeAttribute *attrs, size_t n
                             const size_t *data_sizes)
 {
     AM_TRY(product_check());
-    AM_REQUIRE_NONNULL(ptr);
-    AM_REQUIRE_NONZERO(size);
+    AM_REQUIRE_RANGE(ptr, size);
     for (size_t i = 0; i < n; i++) {
         AM_REQUIRE(data[i] != NULL, ACL_ERROR_INVALID_PARAM, "data is NULL");
         AM_TRY(am_managed_check_attr(attrs[i], data_sizes[i]));
@@ -73,8 +71,7 @@ aclError am_aclrtMemManagedGetAttrs(aclrtMemManagedRangeAttribute *attributes,
                                     size_t numAttributes, const void *ptr, size_t size,
                                     void **data, size_t *dataSizes)
 {
-    AM_REQUIRE_NONNULL(attributes);
-    AM_REQUIRE_NONZERO(numAttributes);
+    AM_REQUIRE_RANGE(attributes, numAttributes);
     AM_REQUIRE_NONNULL(data, dataSizes);
     AM_TRY(attrs_check(attributes, numAttributes, ptr, size, data, dataSizes));
     return am_managed_get_attrs(attributes, numAttributes, ptr, size, data, dataSizes);
@@ -95,7 +92,7 @@ aclError am_aclrtMemManagedPrefetchAsync(const void *ptr, size_t size,
     const size_t index = 0;
 
     AM_TRY(product_check());
-    AM_REQUIRE(flags == 0, ACL_ERROR_INVALID_PARAM, "flags is %u; it takes 0", flags);
+    AM_REQUIRE_ZERO(flags);
     return prefetch(&(struct am_prefetch){&ptr, &size, 1, &location, &index, 1}, stream);
 }
 
@@ -132,8 +129,7 @@ aclError am_aclrtMemManagedPrefetchBatchAsync(
                                        prefetchLocs, prefetchLocIdxs, numPrefetchLocs};
 
     AM_TRY(product_check());
-    AM_REQUIRE(flags == 0, ACL_ERROR_INVALID_PARAM, "flags is 0x%" PRIx64 "; it takes 0",
-               flags);
+    AM_REQUIRE_ZERO(flags);
     AM_TRY(batch_check(&ranges));
     return prefetch(&ranges, stream);
 }

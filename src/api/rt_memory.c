@@ -31,8 +31,7 @@ aclError am_aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
     int32_t device;
     aclError rc = ACL_SUCCESS;
 
-    AM_REQUIRE(free != NULL && total != NULL, ACL_ERROR_INVALID_PARAM, "%s is NULL",
-               free == NULL ? "free" : "total");
+    AM_REQUIRE_NONNULL(free, total);
     AM_REQUIRE(found != NULL, ACL_ERROR_INVALID_PARAM,
                "attr is %d, which is not a memory attribute", (int)attr);
     AM_TRY(am_context_device(&device));
@@ -151,13 +150,11 @@ aclError am_aclrtCheckMemType(void **addrList, uint32_t size, uint32_t memType,
         ACL_RT_MEM_TYPE_DEV | ACL_RT_MEM_TYPE_DVPP | ACL_RT_MEM_TYPE_RSVD;
     uint32_t fits = 1;
 
-    AM_REQUIRE_NONNULL(addrList);
-    AM_REQUIRE_NONZERO(size);
+    AM_REQUIRE_RANGE(addrList, size);
     AM_REQUIRE(memType != 0 && (memType & ~all) == 0, ACL_ERROR_INVALID_PARAM,
                "memType is 0x%x; it takes a combination of 0x2, 0x8 and 0x10", memType);
     AM_REQUIRE_NONNULL(checkResult);
-    AM_REQUIRE(reserve == 0, ACL_ERROR_INVALID_PARAM, "reserve is %u; it takes 0",
-               reserve);
+    AM_REQUIRE_ZERO(reserve);
     for (uint32_t i = 0; i < size && fits; i++)
         fits = address_fits(addrList[i], memType);
     *checkResult = fits;

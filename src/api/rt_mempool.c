@@ -104,8 +104,7 @@ aclError am_aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPool memPoo
                                     aclrtStream handle)
 {
     AM_TRY(pool_check(memPool));
-    AM_REQUIRE_NONNULL(ptr);
-    AM_REQUIRE_NONZERO(size);
+    AM_REQUIRE_RANGE(ptr, size);
     AM_GET(stream, handle);
     return am_pool_malloc_async(memPool, size, stream, ptr);
 }

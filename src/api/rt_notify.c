@@ -15,8 +15,7 @@
 aclError am_aclrtCreateNotify(aclrtNotify *notify, uint64_t flag)
 {
     AM_REQUIRE_NONNULL(notify);
-    AM_REQUIRE(flag == 0, ACL_ERROR_INVALID_PARAM, "flag is 0x%llx; it takes 0",
-               (unsigned long long)flag);
+    AM_REQUIRE_ZERO(flag);
     return am_notify_create(notify);
 }
 
@@ -53,8 +52,7 @@ aclError am_aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num)
 {
     struct am_event *notify;
 
-    AM_REQUIRE_NONNULL(notifies);
-    AM_REQUIRE_NONZERO(num);
+    AM_REQUIRE_RANGE(notifies, num);
     for (int pass = 0; pass < 2; pass++) {
         for (size_t i = 0; i < num; i++) {
             AM_TRY(am_notify_get(notifies[i], &notify));
@@ -87,8 +85,7 @@ aclError am_aclrtNotifyGetExportKey(aclrtNotify handle, char *key, size_t len,
 
 aclError am_aclrtNotifySetImportPid(aclrtNotify handle, int32_t *pid, size_t num)
 {
-    AM_REQUIRE_NONNULL(pid);
-    AM_REQUIRE_NONZERO(num);
+    AM_REQUIRE_RANGE(pid, num);
     NOTIFY_GET(handle);
     return am_notify_trust(notify, pid, num);
 }

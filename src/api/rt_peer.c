@@ -25,7 +25,7 @@ aclError am_aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId,
 /* Enabling what is enabled, and disabling what is not, changes nothing and succeeds. */
 aclError am_aclrtDeviceEnablePeerAccess(int32_t peerDeviceId, uint32_t flags)
 {
-    AM_REQUIRE(flags == 0, ACL_ERROR_INVALID_PARAM, "flags is 0x%x; it takes 0", flags);
+    AM_REQUIRE_ZERO(flags);
     return am_peer_set(peerDeviceId, true);
 }
 
@@ -72,10 +72,8 @@ aclError am_aclrtMemP2PMap(void *devPtr, size_t size, int32_t dstDevId, uint64_t
     int32_t device;
     aclError rc = ACL_SUCCESS;
 
-    AM_REQUIRE_NONNULL(devPtr);
-    AM_REQUIRE_NONZERO(size);
-    AM_REQUIRE(flags == 0, ACL_ERROR_INVALID_PARAM, "flags is 0x%" PRIx64 "; it takes 0",
-               flags);
+    AM_REQUIRE_RANGE(devPtr, size);
+    AM_REQUIRE_ZERO(flags);
     AM_TRY(am_device_find(dstDevId, NULL));
     AM_TRY(am_context_device(&device));
     AM_TRY(am_spans_open_device(&spans, devPtr, size, AM_ACCESS_NONE, device, "devPtr"));

@@ -12,8 +12,7 @@
 aclError am_aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo *arr, size_t arraySize,
                                size_t *retSize)
 {
-    AM_REQUIRE_NONNULL(arr);
-    AM_REQUIRE_NONZERO(arraySize);
+    AM_REQUIRE_RANGE(arr, arraySize);
     AM_REQUIRE_NONNULL(retSize);
     AM_TRY(am_device_find(deviceId, NULL));
     *retSize = 0;
@@ -22,8 +21,7 @@ aclError am_aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo *arr, size_t ar
 
 aclError am_aclrtMemUceRepair(int32_t deviceId, aclrtMemUceInfo *arr, size_t arraySize)
 {
-    AM_REQUIRE_NONNULL(arr);
-    AM_REQUIRE_NONZERO(arraySize);
+    AM_REQUIRE_RANGE(arr, arraySize);
     AM_TRY(am_device_find(deviceId, NULL));
     return am_fail(
         ACL_ERROR_RT_PARAM_INVALID,

@@ -151,8 +151,7 @@ aclError am_aclrtMemImportFromShareableHandleV2(void *shareableHandle,
 
     AM_TRY(am_vmm_check());
     AM_REQUIRE_NONNULL(shareableHandle);
-    AM_REQUIRE(flags == 0, ACL_ERROR_INVALID_PARAM, "flags is 0x%" PRIx64 "; it takes 0",
-               flags);
+    AM_REQUIRE_ZERO(flags);
     AM_TRY(type_kind(shareType, &kind));
     AM_TRY(am_context_device(&id));
     AM_TRY(share_read(kind, shareableHandle, &share));

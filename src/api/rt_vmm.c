@@ -31,8 +31,7 @@ aclError am_aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment,
                                    void *expectPtr, uint64_t flags)
 {
     AM_TRY(am_vmm_check());
-    AM_REQUIRE_NONNULL(virPtr);
-    AM_REQUIRE_NONZERO(size);
+    AM_REQUIRE_RANGE(virPtr, size);
     AM_REQUIRE(alignment == 0, ACL_ERROR_INVALID_PARAM,
                "alignment is %zu; it is reserved and takes 0", alignment);
     AM_REQUIRE(flags <= 1, ACL_ERROR_INVALID_PARAM,
@@ -57,10 +56,7 @@ aclError am_aclrtReserveMemAddressNoUCMemory(void **virPtr, size_t size, size_t 
                                              void *expectPtr, uint64_t flags)
 {
     AM_TRY(am_vmm_check());
-    AM_REQUIRE(am_setup.product->features & AM_PRODUCT_NO_UC,
-               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               "only Atlas A3 products have this call, not %s (ACLMEM_PRODUCT=%s)",
-               am_setup.product->title, am_setup.product->name);
+    AM_REQUIRE_A3(AM_PRODUCT_NO_UC);
     AM_REQUIRE_NONNULL(virPtr);
     AM_REQUIRE(size > 0 && am_is_aligned(size, AM_CHUNK), ACL_ERROR_INVALID_PARAM,
                "size is %zu; it takes multiples of 2 MB", size);
@@ -106,10 +102,8 @@ aclError am_aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size,
                                 const aclrtPhysicalMemProp *prop, uint64_t flags)
 {
     AM_TRY(am_vmm_check());
-    AM_REQUIRE_NONNULL(handle);
-    AM_REQUIRE_NONZERO(size);
-    AM_REQUIRE(flags == 0, ACL_ERROR_INVALID_PARAM, "flags is 0x%" PRIx64 "; it takes 0",
-               flags);
+    AM_REQUIRE_RANGE(handle, size);
+    AM_REQUIRE_ZERO(flags);
     AM_TRY(prop_check(prop));
     return am_phys_create(size, prop, handle);
 }
@@ -132,8 +126,7 @@ static aclError map(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle 
     AM_REQUIRE_NONZERO(size);
     AM_REQUIRE(offset == 0, ACL_ERROR_INVALID_PARAM,
                "offset is %zu; all editions take only 0", offset);
-    AM_REQUIRE(flags == 0, ACL_ERROR_INVALID_PARAM, "flags is 0x%" PRIx64 "; it takes 0",
-               flags);
+    AM_REQUIRE_ZERO(flags);
     AM_TRY(am_phys_get(handle, &phys));
     rc = am_vspace_map(virPtr, size, phys, has_access);
     am_phys_put(phys); /* the mapping has its own reference */
@@ -157,10 +150,7 @@ aclError am_aclrtMemMapSelectedLink(void *virPtrDst, size_t size, void *virPtrSr
                                     uint32_t linkIdx)
 {
     AM_TRY(am_vmm_check());
-    AM_REQUIRE(am_setup.product->features & AM_PRODUCT_DIES,
-               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               "only Atlas A3 products have this call, not %s (ACLMEM_PRODUCT=%s)",
-               am_setup.product->title, am_setup.product->name);
+    AM_REQUIRE_A3(AM_PRODUCT_DIES);
     AM_REQUIRE_NONNULL(virPtrDst, virPtrSrc);
     AM_REQUIRE_NONZERO(size);
     AM_REQUIRE(linkIdx <= 1, ACL_ERROR_INVALID_PARAM,
@@ -205,10 +195,8 @@ aclError am_aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *des
                               size_t count)
 {
     AM_TRY(am_vmm_check());
-    AM_REQUIRE_NONNULL(virPtr);
-    AM_REQUIRE_NONZERO(size);
-    AM_REQUIRE_NONNULL(desc);
-    AM_REQUIRE_NONZERO(count);
+    AM_REQUIRE_RANGE(virPtr, size);
+    AM_REQUIRE_RANGE(desc, count);
     for (size_t i = 0; i < count; i++)
         AM_TRY(desc_check(&desc[i]));
     return am_vspace_set_access(virPtr, size, desc, count);

@@ -25,19 +25,13 @@
 static struct am_lock idle_lock = AM_LOCK_INIT(AM_RANK_LEAF, "memory in use");
 static pthread_cond_t idle_changed = PTHREAD_COND_INITIALIZER;
 
-/* The host's memory is the host backend's. */
-static const struct am_backend_ops *host_backend(void)
-{
-    return am_backend_find("host");
-}
-
 aclError cuda_bank_open(const struct am_bank_spec *spec, struct am_bank **ret_bank)
 {
     struct cuda_bank *bank;
     aclError rc;
 
     if (spec->device < 0 && !spec->is_pinned)
-        return host_backend()->bank_open(spec, ret_bank);
+        return am_backend_find("host")->bank_open(spec, ret_bank);
     bank = am_sys_calloc(1, sizeof *bank);
     AM_REQUIRE(bank != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a bank");
     bank->base.ops = &am_backend_cuda;

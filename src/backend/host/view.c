@@ -92,12 +92,6 @@ static aclError view_stitch(const struct am_span *spans, size_t n, uint8_t *base
     return ACL_SUCCESS;
 }
 
-/* The whole frames that a private view of `size` bytes at addr consists of. */
-static size_t view_extent(const void *addr, size_t size)
-{
-    return am_align_up(((uintptr_t)addr & (AM_CHUNK - 1)) + size, AM_CHUNK);
-}
-
 static aclError view_open(const struct am_span *spans, size_t n, bool must_be_private,
                           void **ret_addr, bool *ret_is_private)
 {
@@ -150,12 +144,12 @@ aclError host_view_open(const struct am_span *spans, size_t n, bool must_be_priv
 
 void host_view_close(const struct am_span *spans, size_t n, void *addr, bool is_private)
 {
-    uintptr_t base = (uintptr_t)addr & ~(AM_CHUNK - 1);
-    size_t size = 0;
+    uintptr_t in_frame = (uintptr_t)addr & (AM_CHUNK - 1);
+    size_t size = in_frame;
 
     for (size_t i = 0; i < n; i++)
         size += spans[i].size;
     if (is_private)
-        munmap((void *)base, view_extent(addr, size));
+        munmap((uint8_t *)addr - in_frame, am_align_up(size, AM_CHUNK));
     host_gate_unpin(spans, n);
 }
