@@ -74,9 +74,11 @@ void am_report_freed(struct am_call *call, enum am_kind_of_finding kind,
                                                        : "was freed before");
     /*
      * The system may have given the addresses of freed memory to the program since; then
-     * the library takes them for the program's own.
+     * the library takes them for the program's own.  Another library may accept a stale
+     * address of a device, which the system does not give to the program.
      */
-    f->needs_refusal = kind == AM_KIND_use_after_free && !call->stream_reads;
+    f->needs_refusal = kind == AM_KIND_use_after_free && !call->stream_reads &&
+                       (am_option_text(AM_OPTION_over)[0] == '\0' || object->device < 0);
     /*
      * Our handles are never used twice, so one that is taken is alive: another thread has
      * reset the device since.  Another library accepts stale handles.
@@ -437,6 +439,8 @@ void am_after_export(struct am_call *call)
     object->exported = call->site;
     object->bytes->is_shared = true;
     object->bytes->is_exported = true;
+    if (call->id == AM_API_aclrtMemExportToShareableHandle)
+        object->bytes->share = *a->shareableHandle;
 }
 
 void am_after_export_key(struct am_call *call)
@@ -481,11 +485,36 @@ static void imported(struct am_call *call, aclrtDrvMemHandle *handle, int16_t de
         bytes->is_shared = true;
 }
 
+struct share_search {
+    uint64_t share;
+    struct am_bytes *found;
+};
+
+static bool is_of_share(const struct am_object *object, const void *arg)
+{
+    return object->kind == AM_OBJECT_PHYS && object->bytes != NULL &&
+           object->bytes->share == ((const struct share_search *)arg)->share;
+}
+
+static void share_found(struct am_object *object, void *arg)
+{
+    ((struct share_search *)arg)->found = object->bytes;
+}
+
+/* What this process exported and imports are the same bytes. */
 void am_after_import(struct am_call *call)
 {
     AM_ARGS(aclrtMemImportFromShareableHandle);
+    struct share_search search = {.share = a->shareableHandle};
+    struct am_object *object;
 
     imported(call, a->handle, (int16_t)a->deviceId);
+    object =
+        call->rc == ACL_SUCCESS ? am_handle_find(AM_OBJECT_IMPORT, *a->handle) : NULL;
+    if (object == NULL || object->bytes == NULL || search.share == 0)
+        return;
+    am_objects_walk(is_of_share, share_found, &search);
+    object->bytes->origin = am_bytes_get(search.found);
 }
 
 void am_after_import_v2(struct am_call *call)
@@ -580,12 +609,14 @@ static void block_quarantine(struct am_call *call)
 {
     aclrtPtrAttributes attributes;
 
-    if (call->object == NULL ||
-        am_check.below->aclrtPointerGetAttributes((void *)(uintptr_t)call->object->key,
-                                                  &attributes) != ACL_SUCCESS ||
-        attributes.location.type == ACL_MEM_LOCATION_TYPE_UNREGISTERED)
+    if (call->object == NULL)
         return;
-    if (call->object != NULL && call->object->kind != AM_OBJECT_MANAGED &&
+    if (am_option_text(AM_OPTION_over)[0] == '\0' &&
+        (am_check.below->aclrtPointerGetAttributes((void *)(uintptr_t)call->object->key,
+                                                   &attributes) != ACL_SUCCESS ||
+         attributes.location.type == ACL_MEM_LOCATION_TYPE_UNREGISTERED))
+        return;
+    if (call->object->kind != AM_OBJECT_MANAGED &&
         (am_kind_is_on(AM_KIND_use_after_free) || am_kind_is_on(AM_KIND_double_free)))
         call->is_answered = am_quarantine_add(call->object);
 }

@@ -72,6 +72,7 @@ void am_bytes_put(struct am_bytes *bytes)
 
     if (bytes == NULL || --bytes->refs > 0)
         return;
+    am_bytes_put(bytes->origin);
     am_values_free(bytes);
     while ((segment = RB_MIN(am_segments, &bytes->segments)) != NULL)
         segment_delete(bytes, segment);

@@ -33,8 +33,10 @@ struct am_bytes {
     uint32_t n_handles; /* of physical memory: allocated, and retained */
     uint32_t n_mapped;  /* live mappings that show them */
     uint64_t size;
-    uint64_t key;        /* where or as what the program first had them */
-    struct am_site made; /* the allocation */
+    uint64_t key;            /* where or as what the program first had them */
+    uint64_t share;          /* the number that they were exported as; 0: none */
+    struct am_bytes *origin; /* imported: the exported bytes of this process, or NULL */
+    struct am_site made;     /* the allocation */
     struct am_segments segments;
     uint32_t n_segments;
     uint32_t prune_at;       /* segments; 0: AM_SEGMENTS_MIN */
@@ -55,6 +57,11 @@ struct am_object;
 /* Of an object, made at the first need; NULL without memory. */
 struct am_bytes *am_bytes_of(struct am_object *object);
 struct am_bytes *am_bytes_get(struct am_bytes *bytes);
+/* The bytes that have the history: those that were exported, of imported ones. */
+static inline struct am_bytes *am_bytes_root(struct am_bytes *bytes)
+{
+    return bytes != NULL && bytes->origin != NULL ? bytes->origin : bytes;
+}
 void am_bytes_put(struct am_bytes *bytes);
 
 /*

@@ -45,6 +45,21 @@ static const struct hook {
 
 static _Atomic pid_t owner; /* the process that is checked */
 
+/* The handle of the default stream; where the library has none, a number for the context. */
+static aclrtStream default_stream_find(const struct am_call *call)
+{
+    aclrtStream stream = NULL;
+    aclrtContext context = NULL;
+
+    if (am_check.below->aclrtCtxGetCurrentDefaultStream(&stream) == ACL_SUCCESS)
+        return stream;
+    if (am_option_text(AM_OPTION_over)[0] == '\0')
+        return NULL;
+    am_check.below->aclrtGetCurrentContext(&context);
+    return (aclrtStream)(context != NULL ? (uintptr_t)context + 1
+                                         : (uintptr_t)(call->device + 2));
+}
+
 /*
  * Queries the state of the calling thread.  The queries are the layer's and
  * not the program's, so a refusal leaves no message.
@@ -67,7 +82,7 @@ static void thread_query(struct am_call *call, bool wants_context)
         memcpy(&stream, (const char *)call->args + hook->stream, sizeof stream);
         call->is_default_stream = stream == NULL;
         if (stream == NULL)
-            am_check.below->aclrtCtxGetCurrentDefaultStream(&stream);
+            stream = default_stream_find(call);
         call->stream = stream;
     }
     am_error_capture_end(before);
@@ -136,6 +151,7 @@ static void call_begin(struct am_call *call)
     if (call->is_unseen)
         return;
     thread->is_inside = true;
+    thread->is_querying = true;
     call->site = (struct am_site){
         .stack = am_stack_take(),
         .thread = thread->id,
@@ -154,6 +170,7 @@ static void call_begin(struct am_call *call)
         am_unlock(&am_check.lock);
         am_quarantine_drain();
     }
+    thread->is_querying = false;
 }
 
 /* Whether a call that found no memory is worth another try. */
@@ -187,6 +204,7 @@ static void call_end(struct am_call *call)
     if (call->is_unseen)
         return;
     call->is_after = true;
+    am_thread_get()->is_querying = true;
     if (call->device < 0 && (hook->effect & AM_MAKES))
         thread_query(call, true); /* the call itself may have chosen the device */
     am_lock(&am_check.lock);
@@ -199,6 +217,7 @@ static void call_end(struct am_call *call)
     am_call_unref(call);
     am_touch_update();
     am_unlock(&am_check.lock);
+    am_thread_get()->is_querying = false;
     call_finish();
 }
 
@@ -242,12 +261,18 @@ static bool touch_report(uintptr_t addr, uintptr_t instruction)
     static struct am_finding f;
     struct am_site site = {.api = AM_API_COUNT};
     struct am_object *object;
+    bool is_reported;
     char text[160];
 
     if (!am_kind_is_on(AM_KIND_device_touch) || !am_lock_try(&am_check.lock))
         return false;
     site.stack = am_stack_take_from(instruction);
     site.thread = (uint32_t)syscall(SYS_gettid);
+    if (addr < AM_NULL_MAX) {
+        is_reported = am_ignored_null(addr, site);
+        am_unlock(&am_check.lock);
+        return is_reported;
+    }
     object = am_area_find(addr);
     if (object == NULL) {
         am_unlock(&am_check.lock);

@@ -228,6 +228,8 @@ void am_leaks_report(int device, uint64_t since, const char *when);
 void am_ignored_note(struct am_call *call, void *const *out);
 /* The program asked for the message or the code. */
 void am_ignored_forget(void);
+/* The program dereferenced NULL: whether a failed call left it, which is reported then. */
+bool am_ignored_null(uint64_t addr, struct am_site site);
 /* The call was given a value that no object has. */
 void am_ignored_check(struct am_call *call, uint64_t value, const char *argument);
 

@@ -100,6 +100,8 @@ static void fault_explain(int number, siginfo_t *info, void *context)
     if (am_watch_find(addr, &place)) {
         if (report == NULL || !report(addr, instruction_of(context)))
             touch_say(addr, &place);
+    } else if (addr < AM_NULL_MAX && report != NULL) {
+        report(addr, instruction_of(context));
     } else if (info->si_code == SEGV_ACCERR && am_watch_is_reserved(addr)) {
         reserved_say(addr);
     }

@@ -18,7 +18,7 @@ size_t am_guard_room(size_t size)
         return size;
     if (am_touch_is_on()) /* whole pages, and the fence */
         return am_pages_up(size + AM_GUARD) + AM_PAGE;
-    return size <= AM_GUARD_SMALL ? size + AM_GUARD : size;
+    return size + AM_GUARD;
 }
 
 static unsigned char *guard_of(const struct am_object *block)

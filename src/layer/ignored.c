@@ -55,3 +55,28 @@ void am_ignored_check(struct am_call *call, uint64_t value, const char *argument
         return;
     }
 }
+
+bool am_ignored_null(uint64_t addr, struct am_site site)
+{
+    static struct am_finding f; /* under am_check.lock */
+    struct am_thread *thread = am_thread_get();
+
+    for (unsigned i = 0; thread != NULL && i < AM_FAILURES_MAX; i++) {
+        const struct am_failure *note =
+            &thread->failure[(thread->next_failure - 1 - i) % AM_FAILURES_MAX];
+
+        if (!note->is_set || note->value != 0)
+            continue;
+        am_finding_begin(&f, AM_KIND_error_ignored,
+                         "the program dereferenced NULL + %" PRIu64
+                         ", which is what a call that failed with %d left",
+                         addr, note->rc);
+        f.advice = "check the code of every call";
+        am_finding_at(&f, "dereferenced here", site);
+        am_finding_at(&f, "failed here", note->site);
+        am_finding_report(&f);
+        am_findings_close(am_check.n_calls, am_check.n_refused);
+        return true;
+    }
+    return false;
+}

@@ -24,6 +24,8 @@ void am_explain_left(const char *when);
 /* After a reset of a device: what it has freed, given what there was before. */
 struct am_watch_left;
 void am_explain_reset(const struct am_watch_left *before);
+#define AM_NULL_MAX 65536 /* a fault below is the dereference of a NULL */
+
 /*
  * A layer reports more about a touch of device memory; true: it did.  Called in a signal
  * handler.
@@ -40,6 +42,8 @@ extern _Atomic(am_touch_let_hook) am_touch_let;
 /* Whether faults of the program come to our handler. */
 bool am_explain_handles(void);
 
+/* Whether a call that this thread makes is a query of the layer check: thread.c. */
+bool am_thread_is_querying(void);
 /* Whether the layer check is active in this process, or did until aclFinalize. */
 bool am_check_is_on(void);
 /* Passes quarantined frees on, so that the next query shows the memory that is free. */

@@ -196,7 +196,7 @@ void am_work_begin(struct am_work *work, enum am_work_type type, struct am_call 
 void am_work_piece(struct am_work *work, struct am_object *area, uint64_t at,
                    uint64_t size, bool is_write)
 {
-    struct am_bytes *bytes = am_bytes_of(area);
+    struct am_bytes *bytes = am_bytes_root(am_bytes_of(area));
 
     if (bytes == NULL)
         return;
@@ -271,7 +271,7 @@ static void access_run(struct am_work *work, uint32_t number, struct am_clock *c
         if (host.n_pending == 0 && am_bytes_are_long(p->bytes))
             am_bytes_prune(p->bytes, &host.clock);
         am_bytes_note(p->bytes, p->at, p->size, &access, clock);
-        if (area != NULL && area->bytes == p->bytes)
+        if (area != NULL && am_bytes_root(area->bytes) == p->bytes)
             am_uses_note(area, &access, &host.clock);
     }
 }
@@ -642,7 +642,7 @@ bool am_area_is_in_use(const struct am_object *area, struct am_access *ret_acces
             for (size_t i = 0; i < work->n_pieces && !agent->is_order_unknown; i++) {
                 const struct am_piece *p = &work->pieces[i];
 
-                if (p->area != area->key || p->bytes != area->bytes)
+                if (p->area != area->key || p->bytes != am_bytes_root(area->bytes))
                     continue;
                 *ret_access = (struct am_access){
                     .agent = agent->number, .site = work->site, .is_write = p->is_write};

@@ -24,8 +24,7 @@
 
 #include "layer/check.h"
 
-#define AM_GUARD 32                    /* bytes behind a block */
-#define AM_GUARD_SMALL ((size_t)65536) /* larger blocks have them with race.host only */
+#define AM_GUARD 32 /* bytes behind a block */
 #define AM_PAGE ((uint64_t)4096)
 
 static inline uint64_t am_pages_up(uint64_t size)

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/sys.h"
+#include "layer/layers.h"
 
 static _Thread_local struct am_thread *own __attribute__((tls_model("initial-exec")));
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -48,4 +49,9 @@ struct am_thread *am_thread_get(void)
 bool am_thread_is_inside(void)
 {
     return own != NULL && own->is_inside;
+}
+
+bool am_thread_is_querying(void)
+{
+    return own != NULL && own->is_querying;
 }

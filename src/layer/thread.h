@@ -34,6 +34,7 @@ struct am_thread {
     struct am_failure failure[AM_FAILURES_MAX];
     unsigned next_failure;
     bool is_inside;       /* a call of the program is in the layer or below it */
+    bool is_querying;     /* calls of this thread are the layer's own queries */
     struct am_wait *wait; /* that its call is in; NULL: none */
     struct am_agent *function_agent; /* the stream whose function it runs; NULL: none */
 };

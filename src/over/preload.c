@@ -92,8 +92,9 @@ void am_watch_held(void (*changed)(int device, uint64_t held))
 
 static void missing_say(const char *name)
 {
-    am_log(AM_LOG_ERROR, "%s is called, and \"%s\" does not have it", name,
-           am_option_text(AM_OPTION_over));
+    if (!am_thread_is_querying()) /* the program called it */
+        am_log(AM_LOG_ERROR, "%s is called, and \"%s\" does not have it", name,
+               am_option_text(AM_OPTION_over));
 }
 
 #define AM_API(ret_, name_, params_, args_, sig_) \

@@ -151,6 +151,20 @@ static void mapped_again(bool is_fixed)
     chunk_close(chunk);
 }
 
+/* One byte behind a large pinned block. */
+MISTAKE void free_large(void *block)
+{
+    MUST(aclrtFreeHost(block));
+}
+
+static void behind_a_large_block(bool is_fixed)
+{
+    char *block = host_open(MIB);
+
+    block[is_fixed ? MIB - 1 : MIB] = 7;
+    free_large(block);
+}
+
 const struct bug bounds_bugs[] = {
     BUG("out-of-bounds/byte", one_byte_more, "out-of-bounds",
         "end 1 behind the block of 1000 bytes", "fill"),
@@ -160,6 +174,8 @@ const struct bug bounds_bugs[] = {
         "into the mapping of 2097152 bytes", "fill_across"),
     BUG("out-of-bounds/batch", one_of_a_batch, "out-of-bounds", "dsts[1]: 51 bytes",
         "copy_batch"),
+    BUG("out-of-bounds/large-pinned", behind_a_large_block, "out-of-bounds",
+        "the program wrote behind the pinned block", "free_large"),
     BUG("out-of-bounds/pinned", pinned_destination, "out-of-bounds",
         "end 1 behind the pinned block of 100 bytes", "copy_back"),
     BUG("uninit-read/never", never_written, "uninit-read", "byte 0 of the block",

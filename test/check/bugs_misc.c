@@ -95,6 +95,20 @@ static void failed_pinned(bool is_fixed)
         free_it(block);
 }
 
+/* A failed allocation leaves NULL, which the program dereferences. */
+MISTAKE void write_null(char *block)
+{
+    block[8] = 1;
+}
+
+static void failed_and_dereferenced(bool is_fixed)
+{
+    char *block = NULL;
+
+    if (aclrtMallocHost((void **)&block, (size_t)1 << 60) == ACL_SUCCESS || !is_fixed)
+        write_null(block);
+}
+
 /* ---- wrong-device ---- */
 
 MISTAKE void fill_on(aclrtStream stream, void *block)
@@ -266,6 +280,8 @@ const struct bug misc_bugs[] = {
         "use_block"),
     BUG("error-ignored/phys", failed_phys, "error-ignored", "handle is 0x0",
         "map_handle"),
+    BUG("error-ignored/null", failed_and_dereferenced, "error-ignored",
+        "the program dereferenced NULL + 8", "write_null", .code = 139),
     BUG("error-ignored/pinned", failed_pinned, "error-ignored", "failed with 100000",
         "free_it"),
     BUG("wrong-device/stream", stream_of_the_other_device, "wrong-device",

@@ -477,6 +477,34 @@ static void unregistered(bool is_fixed)
     munmap(own, 4096);
 }
 
+/* Memory that this process exported and imported is one memory. */
+static void imported_in_this_process(bool is_fixed)
+{
+    aclrtStream first = stream_open();
+    aclrtStream second = stream_open();
+    struct chunk chunk = chunk_open();
+    aclrtDrvMemHandle imported;
+    uint64_t number;
+    void *va;
+
+    MUST(aclrtMemExportToShareableHandle(chunk.handle, ACL_MEM_HANDLE_TYPE_NONE, 1,
+                                         &number));
+    MUST(aclrtMemImportFromShareableHandle(number, 0, &imported));
+    MUST(aclrtReserveMemAddress(&va, CHUNK, 0, NULL, 1));
+    MUST(aclrtMapMem(va, CHUNK, 0, imported, 0));
+    MUST(aclrtMemsetAsync(chunk.va, 100, 1, 100, first));
+    if (is_fixed)
+        MUST(aclrtSynchronizeStream(first));
+    write_on(second, va, 100);
+    MUST(aclrtSynchronizeDevice());
+    MUST(aclrtDestroyStream(first));
+    MUST(aclrtDestroyStream(second));
+    MUST(aclrtUnmapMem(va));
+    MUST(aclrtFreePhysical(imported));
+    MUST(aclrtReleaseMemAddress(va));
+    chunk_close(chunk);
+}
+
 /* Synchronising a persistent stream returns at once. */
 static void persistent_stream(bool is_fixed)
 {
@@ -509,6 +537,7 @@ const struct bug order_bugs[] = {
     BUG("race/notify-twice", one_wait_for_two_records, "race", "wrote", "write_on"),
     BUG("race/notify-reset", notify_that_was_reset, "race", "wrote", "write_on"),
     BUG("race/unregister", unregistered, "race", "the host reads", "read_now"),
+    BUG("race/import", imported_in_this_process, "race", "wrote", "write_on"),
     BUG("race/persistent", persistent_stream, "race", "the host reads", "read_now"),
     BUG("none/halves", halves_of_a_block, "", "", ""),
     BUG("none/destroyed", destroyed_stream, "", "", ""),

@@ -57,6 +57,12 @@ class Over(unittest.TestCase):
         out, err = self.run_it("--over", HALF, USER, "dlopen", code=99)
         self.assertIn("leak.block", err)
 
+    def test_stale_addresses_and_the_default_stream_are_checked(self):
+        out, err = self.run_it("--over", HALF, USER, "wrong", code=99)
+        self.assertIn("aclmem: use-after-free: src is the block of 100 bytes", err)
+        self.assertIn("aclmem: race: the host reads byte 0 of the block", err)
+        self.assertNotIn("is called, and", err)
+
     def test_sessions_of_test_runners_work(self):
         """As the plugin of pytest does it; the findings of the session are also those of the run."""
         script = (

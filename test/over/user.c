@@ -44,7 +44,27 @@ static int opened(void)
     return take(&block, 3000, ACL_MEM_MALLOC_HUGE_FIRST);
 }
 
+/* Uses a freed block, and does not wait for the default stream. */
+static int wrong(void)
+{
+    char host[100];
+    void *block;
+    void *other;
+
+    if (aclInit(NULL) != ACL_SUCCESS || aclrtSetDevice(0) != ACL_SUCCESS ||
+        aclrtMalloc(&block, 100, ACL_MEM_MALLOC_HUGE_FIRST) != ACL_SUCCESS ||
+        aclrtMalloc(&other, 100, ACL_MEM_MALLOC_HUGE_FIRST) != ACL_SUCCESS)
+        return 1;
+    aclrtFree(block);
+    aclrtMemcpy(host, 100, block, 100, ACL_MEMCPY_DEVICE_TO_HOST);
+    aclrtMemsetAsync(other, 100, 1, 100, NULL);
+    aclrtMemcpy(host, 100, other, 100, ACL_MEMCPY_DEVICE_TO_HOST);
+    return aclFinalize();
+}
+
 int main(int argc, char **argv)
 {
+    if (argc > 1 && strcmp(argv[1], "wrong") == 0)
+        return wrong();
     return argc > 1 && strcmp(argv[1], "dlopen") == 0 ? opened() : linked();
 }
