@@ -1,4 +1,4 @@
-/* The importer's connections: which come, which go, and how many there are. */
+/* Importer connections: when they are opened and closed, and their limit. */
 #include "unit.h"
 
 #include <string.h>
@@ -11,32 +11,32 @@
 
 static struct am_conns connections;
 static struct am_conn some[N];
-static int n_come, n_go;
-static struct am_conn *last_gone;
+static int n_opened, n_closed;
+static struct am_conn *last_closed;
 
-static void note_come(struct am_conn *connection)
+static void note_open(struct am_conn *connection)
 {
-    n_come++;
+    n_opened++;
 }
 
-static void note_go(struct am_conn *connection)
+static void note_close(struct am_conn *connection)
 {
-    n_go++;
-    last_gone = connection;
+    n_closed++;
+    last_closed = connection;
 }
 
 static void begin(size_t limit)
 {
-    n_come = n_go = 0;
-    last_gone = NULL;
+    n_opened = n_closed = 0;
+    last_closed = NULL;
     am_conns_init(&connections, limit, IDLE, 1);
-    connections.open = note_come;
-    connections.close = note_go;
+    connections.open = note_open;
+    connections.close = note_close;
     for (int i = 0; i < N; i++)
         am_conns_add(&connections, &some[i]);
 }
 
-static void come(int i, uint64_t now)
+static void open_now(int i, uint64_t now)
 {
     am_conn_request(&some[i], now);
     am_conns_step(&connections, now);
@@ -46,37 +46,37 @@ static void come(int i, uint64_t now)
     assert_true(am_conn_is_open(&some[i]));
 }
 
-static void the_least_used_one_makes_room(void **state)
+static void the_least_recently_used_connection_is_closed(void **state)
 {
     begin(2);
-    come(0, 1);
-    come(1, 2);
+    open_now(0, 1);
+    open_now(1, 2);
     am_conn_work_begin(&some[0], 3);
     am_conn_work_end(&some[0], 3);
     am_conn_request(&some[2], 4);
     am_conns_step(&connections, 4);
-    assert_ptr_equal(last_gone, &some[1]);
+    assert_ptr_equal(last_closed, &some[1]);
     assert_int_equal(some[2].state, AM_CONN_WAITING);
-    assert_int_equal(n_come, 2);
+    assert_int_equal(n_opened, 2);
     assert_true(am_conn_closed(&some[1], 5));
     am_conns_step(&connections, 5);
     assert_int_equal(some[2].state, AM_CONN_OPENING);
     assert_int_equal(connections.slots.n, 2);
 }
 
-static void work_under_way_is_finished_before_it_goes(void **state)
+static void work_in_progress_completes_before_the_close(void **state)
 {
     begin(1);
-    come(0, 1);
+    open_now(0, 1);
     am_conn_work_begin(&some[0], 2);
     am_conn_request(&some[1], 3);
     am_conns_step(&connections, 3);
-    assert_int_equal(n_go, 0);
+    assert_int_equal(n_closed, 0);
     assert_false(am_conn_is_open(&some[0])); /* and no new work begins */
     am_conn_request(&some[0], 4);
     am_conn_work_end(&some[0], 5);
     am_conns_step(&connections, 5);
-    assert_int_equal(n_go, 1);
+    assert_int_equal(n_closed, 1);
     assert_true(am_conn_closed(&some[0], 6));
     am_conns_step(&connections, 6);
     assert_int_equal(some[1].state, AM_CONN_OPENING);
@@ -84,52 +84,52 @@ static void work_under_way_is_finished_before_it_goes(void **state)
     am_conn_work_begin(&some[1], 7);
     am_conn_opened(&some[1], LEASE, 7);
     am_conns_step(&connections, 7);
-    assert_int_equal(n_go, 1); /* what it came for is done first */
+    assert_int_equal(n_closed, 1); /* what it came for is done first */
     am_conn_work_end(&some[1], 8);
     am_conns_step(&connections, 8);
-    assert_ptr_equal(last_gone, &some[1]);
+    assert_ptr_equal(last_closed, &some[1]);
 }
 
-static void an_idle_one_goes_and_shows_itself_before_its_lease_ends(void **state)
+static void an_idle_connection_is_closed_and_renews_its_lease(void **state)
 {
     begin(4);
-    come(0, 0);
+    open_now(0, 0);
     assert_int_equal(am_conns_next(&connections), IDLE);
     am_conns_step(&connections, IDLE);
-    assert_int_equal(n_go, 1);
+    assert_int_equal(n_closed, 1);
     assert_true(am_conn_closed(&some[0], IDLE));
     assert_in_range(some[0].due, IDLE + LEASE / 3, IDLE + 2 * LEASE / 3);
     am_conns_step(&connections, some[0].due - 1);
-    assert_int_equal(n_come, 1);
+    assert_int_equal(n_opened, 1);
     am_conns_step(&connections, some[0].due);
-    assert_int_equal(n_come, 2);
+    assert_int_equal(n_opened, 2);
     am_conn_opened(&some[0], LEASE, 20000);
     am_conns_step(&connections, 20000);
-    assert_int_equal(n_go, 2); /* at once: it had no work */
+    assert_int_equal(n_closed, 2); /* at once: it had no work */
 }
 
-static void one_that_works_is_not_idle(void **state)
+static void a_busy_connection_is_not_idle(void **state)
 {
     begin(4);
-    come(0, 0);
+    open_now(0, 0);
     am_conn_work_begin(&some[0], 1);
     am_conns_step(&connections, 10 * IDLE);
-    assert_int_equal(n_go, 0);
+    assert_int_equal(n_closed, 0);
     am_conn_work_end(&some[0], 10 * IDLE);
     am_conns_step(&connections, 11 * IDLE);
-    assert_int_equal(n_go, 1);
+    assert_int_equal(n_closed, 1);
 }
 
-static void the_exporter_may_ask_for_the_connection(void **state)
+static void the_exporter_can_request_the_close(void **state)
 {
     begin(4);
-    come(0, 0);
+    open_now(0, 0);
     am_conn_drain(&some[0]);
     am_conn_drain(&some[0]);
     am_conns_step(&connections, 1);
-    assert_int_equal(n_go, 1);
+    assert_int_equal(n_closed, 1);
     /* The connection broke by itself: that is no leave. */
-    come(1, 2);
+    open_now(1, 2);
     assert_false(am_conn_closed(&some[1], 3));
     am_conn_fail(&some[1]);
     assert_int_equal(connections.slots.n, 1);
@@ -138,7 +138,7 @@ static void the_exporter_may_ask_for_the_connection(void **state)
     assert_int_equal(connections.slots.n_draining, 0);
 }
 
-static void one_that_cannot_come_is_late_in_the_end(void **state)
+static void a_connection_that_is_not_opened_becomes_late(void **state)
 {
     begin(1);
     am_conn_request(&some[0], 10);
@@ -146,9 +146,9 @@ static void one_that_cannot_come_is_late_in_the_end(void **state)
     am_conn_retry(&some[0], 20);
     assert_int_equal(connections.slots.n, 0);
     am_conns_step(&connections, 19);
-    assert_int_equal(n_come, 1);
+    assert_int_equal(n_opened, 1);
     am_conns_step(&connections, 20);
-    assert_int_equal(n_come, 2);
+    assert_int_equal(n_opened, 2);
     assert_false(am_conn_is_late(&some[0], 109, 100));
     assert_true(am_conn_is_late(&some[0], 110, 100)); /* since it was wanted first */
     am_conn_fail(&some[0]);
@@ -156,7 +156,7 @@ static void one_that_cannot_come_is_late_in_the_end(void **state)
 }
 
 /* Every connection has work again and again, and there are too few slots. */
-static void each_one_has_its_turn(void **state)
+static void waiting_connections_are_opened_in_order(void **state)
 {
     int n_turns[N] = {0};
     uint64_t now = 0;
@@ -186,7 +186,7 @@ static void each_one_has_its_turn(void **state)
 }
 
 /* At the exporter: connections that have not proved the key, and importers. */
-static void honest_newcomers_do_not_push_each_other_out(void **state)
+static void new_handshakes_do_not_evict_each_other_at_once(void **state)
 {
     static struct am_conn_slot newcomers[AM_HANDSHAKES_MAX + 1],
         importer_slots[2 + AM_DRAINING_MAX];
@@ -221,14 +221,14 @@ static void honest_newcomers_do_not_push_each_other_out(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(the_least_used_one_makes_room),
-        cmocka_unit_test(work_under_way_is_finished_before_it_goes),
-        cmocka_unit_test(an_idle_one_goes_and_shows_itself_before_its_lease_ends),
-        cmocka_unit_test(one_that_works_is_not_idle),
-        cmocka_unit_test(the_exporter_may_ask_for_the_connection),
-        cmocka_unit_test(one_that_cannot_come_is_late_in_the_end),
-        cmocka_unit_test(each_one_has_its_turn),
-        cmocka_unit_test(honest_newcomers_do_not_push_each_other_out),
+        cmocka_unit_test(the_least_recently_used_connection_is_closed),
+        cmocka_unit_test(work_in_progress_completes_before_the_close),
+        cmocka_unit_test(an_idle_connection_is_closed_and_renews_its_lease),
+        cmocka_unit_test(a_busy_connection_is_not_idle),
+        cmocka_unit_test(the_exporter_can_request_the_close),
+        cmocka_unit_test(a_connection_that_is_not_opened_becomes_late),
+        cmocka_unit_test(waiting_connections_are_opened_in_order),
+        cmocka_unit_test(new_handshakes_do_not_evict_each_other_at_once),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -32,7 +32,7 @@ static struct am_frame_who who_of(int32_t pid)
     return who;
 }
 
-static struct am_importer *enter(struct am_registry *registry, int32_t pid)
+static struct am_importer *connect_importer(struct am_registry *registry, int32_t pid)
 {
     struct am_frame_who who = who_of(pid);
     static struct am_session session;
@@ -61,8 +61,8 @@ static struct am_port_ticket ticket_of(uint64_t number)
 }
 
 /* The status, and the number of the grant. */
-static int32_t ask(struct am_registry *registry, struct am_importer *importer,
-                   struct am_port_ticket ticket, uint64_t *ret_number)
+static int32_t import(struct am_registry *registry, struct am_importer *importer,
+                      struct am_port_ticket ticket, uint64_t *ret_number)
 {
     struct am_frame import = {.kind = AM_FRAME_IMPORT};
     struct am_frame grant;
@@ -86,12 +86,13 @@ static void only_the_whole_ticket_is_accepted(void **state)
     struct am_port_ticket wrong = ticket_of(5);
 
     registry_make(&registry);
-    importer = enter(&registry, 1);
+    importer = connect_importer(&registry, 1);
     registry_add(&registry, 5, true);
-    assert_int_equal(ask(&registry, importer, ticket_of(5), NULL), ACL_SUCCESS);
+    assert_int_equal(import(&registry, importer, ticket_of(5), NULL), ACL_SUCCESS);
     wrong.secret[1] ^= 1;
-    assert_int_equal(ask(&registry, importer, wrong, NULL), ACL_ERROR_RT_NO_PERMISSION);
-    assert_int_equal(ask(&registry, importer, ticket_of(6), NULL),
+    assert_int_equal(import(&registry, importer, wrong, NULL),
+                     ACL_ERROR_RT_NO_PERMISSION);
+    assert_int_equal(import(&registry, importer, ticket_of(6), NULL),
                      ACL_ERROR_RT_NO_PERMISSION);
     am_registry_remove(&registry, importer);
     am_registry_withdraw(&registry, 5);
@@ -106,15 +107,15 @@ static void the_list_decides_unless_the_export_is_open(void **state)
     int32_t pids[] = {10, 11};
 
     registry_make(&registry);
-    ten = enter(&registry, 10);
-    eleven = enter(&registry, 11);
-    twelve = enter(&registry, 12);
+    ten = connect_importer(&registry, 10);
+    eleven = connect_importer(&registry, 11);
+    twelve = connect_importer(&registry, 12);
     registry_add(&registry, 5, false);
-    assert_int_equal(ask(&registry, ten, ticket, NULL), ACL_ERROR_RT_NO_PERMISSION);
+    assert_int_equal(import(&registry, ten, ticket, NULL), ACL_ERROR_RT_NO_PERMISSION);
     assert_int_equal(am_registry_trust(&registry, &ticket, pids, 2), 0);
-    assert_int_equal(ask(&registry, ten, ticket, NULL), ACL_SUCCESS);
-    assert_int_equal(ask(&registry, eleven, ticket, NULL), ACL_SUCCESS);
-    assert_int_equal(ask(&registry, twelve, ticket, NULL), ACL_ERROR_RT_NO_PERMISSION);
+    assert_int_equal(import(&registry, ten, ticket, NULL), ACL_SUCCESS);
+    assert_int_equal(import(&registry, eleven, ticket, NULL), ACL_SUCCESS);
+    assert_int_equal(import(&registry, twelve, ticket, NULL), ACL_ERROR_RT_NO_PERMISSION);
     ticket = ticket_of(6);
     assert_int_equal(am_registry_trust(&registry, &ticket, pids, 2), -ENOENT);
     am_registry_remove(&registry, ten);
@@ -131,16 +132,17 @@ static void memory_is_freed_by_the_last_of_exporter_and_importers(void **state)
     uint64_t first, second;
 
     registry_make(&registry);
-    one = enter(&registry, 1);
-    two = enter(&registry, 2);
+    one = connect_importer(&registry, 1);
+    two = connect_importer(&registry, 2);
     registry_add(&registry, 5, true);
-    assert_int_equal(ask(&registry, one, ticket_of(5), &first), ACL_SUCCESS);
-    assert_int_equal(ask(&registry, one, ticket_of(5), &second), ACL_SUCCESS);
-    assert_int_equal(ask(&registry, two, ticket_of(5), NULL), ACL_SUCCESS);
+    assert_int_equal(import(&registry, one, ticket_of(5), &first), ACL_SUCCESS);
+    assert_int_equal(import(&registry, one, ticket_of(5), &second), ACL_SUCCESS);
+    assert_int_equal(import(&registry, two, ticket_of(5), NULL), ACL_SUCCESS);
     assert_int_equal(one->n_grants, 2);
     assert_int_equal(one->n_bytes, 2 << 20);
     am_registry_withdraw(&registry, 5);
-    assert_int_equal(ask(&registry, two, ticket_of(5), NULL), ACL_ERROR_RT_NO_PERMISSION);
+    assert_int_equal(import(&registry, two, ticket_of(5), NULL),
+                     ACL_ERROR_RT_NO_PERMISSION);
     am_registry_release(one, first);
     am_registry_release(one, first); /* twice is once */
     am_registry_release(one, 1000);
@@ -172,21 +174,21 @@ static void a_disconnected_importer_keeps_its_grants_for_the_lease(void **state)
 
     registry_make(&registry);
     registry_add(&registry, 5, true);
-    importer = enter(&registry, 1);
-    assert_int_equal(ask(&registry, importer, ticket_of(5), &number), ACL_SUCCESS);
+    importer = connect_importer(&registry, 1);
+    assert_int_equal(import(&registry, importer, ticket_of(5), &number), ACL_SUCCESS);
     am_registry_disconnect(&registry, importer, 10);
     am_registry_withdraw(&registry, 5);
     assert_int_equal(registry.n_disconnected, 1);
     assert_int_equal(am_registry_expire(&registry, 10 + LEASE - 1), 0);
     assert_int_equal(n_freed, 0);
-    importer = enter(&registry, 1);
+    importer = connect_importer(&registry, 1);
     assert_int_equal(registry.n_disconnected, 0);
     assert_true(is_known(importer, 1));
     am_registry_disconnect(&registry, importer, 200);
     assert_int_equal(am_registry_expire(&registry, 200 + LEASE), 1);
     assert_int_equal(n_freed, 1);
     /* Too late: it is a new importer, and the reply says so. */
-    importer = enter(&registry, 1);
+    importer = connect_importer(&registry, 1);
     assert_false(is_known(importer, 1));
     am_registry_remove(&registry, importer);
 }
@@ -199,18 +201,18 @@ static void an_importer_that_reconnects_without_grants_has_released_them(void **
     registry_make(&registry);
     registry_add(&registry, 5, true);
     registry_add(&registry, 6, true);
-    importer = enter(&registry, 1);
-    assert_int_equal(ask(&registry, importer, ticket_of(5), NULL), ACL_SUCCESS);
+    importer = connect_importer(&registry, 1);
+    assert_int_equal(import(&registry, importer, ticket_of(5), NULL), ACL_SUCCESS);
     am_registry_withdraw(&registry, 5);
     am_registry_disconnect(&registry, importer, 0);
-    importer =
-        enter(&registry, 1); /* its process was started again, and knows of no memory */
-    assert_int_equal(ask(&registry, importer, ticket_of(6), NULL), ACL_SUCCESS);
+    importer = connect_importer(
+        &registry, 1); /* its process was started again, and knows of no memory */
+    assert_int_equal(import(&registry, importer, ticket_of(6), NULL), ACL_SUCCESS);
     assert_int_equal(n_freed, 1);
     am_registry_disconnect(&registry, importer, 0);
-    importer = enter(&registry, 1);
+    importer = connect_importer(&registry, 1);
     assert_true(is_known(importer, 1));
-    assert_int_equal(ask(&registry, importer, ticket_of(6), NULL), ACL_SUCCESS);
+    assert_int_equal(import(&registry, importer, ticket_of(6), NULL), ACL_SUCCESS);
     assert_int_equal(importer->n_grants, 2);
     am_registry_remove(&registry, importer);
     am_registry_withdraw(&registry, 6);
@@ -225,11 +227,11 @@ static void a_process_is_disconnected_once(void **state)
     registry_make(&registry);
     registry_add(&registry, 5, true);
     registry_add(&registry, 6, true);
-    one = enter(&registry, 1);
-    again = enter(&registry, 1); /* it has another connection */
+    one = connect_importer(&registry, 1);
+    again = connect_importer(&registry, 1); /* it has another connection */
     assert_ptr_not_equal(one, again);
-    assert_int_equal(ask(&registry, one, ticket_of(5), NULL), ACL_SUCCESS);
-    assert_int_equal(ask(&registry, again, ticket_of(6), NULL), ACL_SUCCESS);
+    assert_int_equal(import(&registry, one, ticket_of(5), NULL), ACL_SUCCESS);
+    assert_int_equal(import(&registry, again, ticket_of(6), NULL), ACL_SUCCESS);
     am_registry_withdraw(&registry, 5);
     am_registry_withdraw(&registry, 6);
     am_registry_disconnect(&registry, one, 0);
@@ -238,7 +240,7 @@ static void a_process_is_disconnected_once(void **state)
     assert_int_equal(n_freed, 1);
     assert_int_equal(am_registry_expire(&registry, LEASE), 1);
     assert_int_equal(n_freed, 2);
-    am_registry_disconnect(&registry, enter(&registry, 2),
+    am_registry_disconnect(&registry, connect_importer(&registry, 2),
                            0); /* it has nothing to come back for */
     assert_int_equal(registry.n_disconnected, 0);
 }
@@ -280,9 +282,9 @@ static void fixture_make(struct fixture *f)
     export->size = ROOM;
     export->address = f->memory;
     assert_true(am_registry_add(&f->registry, export));
-    f->importer = enter(&f->registry, 1);
+    f->importer = connect_importer(&f->registry, 1);
     f->session = f->importer->session;
-    assert_int_equal(ask(&f->registry, f->importer, ticket_of(5), &f->grant),
+    assert_int_equal(import(&f->registry, f->importer, ticket_of(5), &f->grant),
                      ACL_SUCCESS);
 }
 
@@ -417,7 +419,7 @@ static void a_message_of_another_session_is_ignored(void **state)
     assert_int_equal(am_registry_receive(&f.registry, &message, sizeof message, "abc", 3,
                                          &importer, &get, &export),
                      AM_REGISTRY_INVALID);
-    assert_ptr_equal(enter(&f.registry, 1), f.importer);
+    assert_ptr_equal(connect_importer(&f.registry, 1), f.importer);
     f.session = f.importer->session;
     assert_int_equal(deliver(&f, &message, "abc"), AM_REGISTRY_INVALID);
     /* The importer has not reported its grants yet. */

@@ -97,7 +97,7 @@ static void send_echo(struct side *side, uint64_t value, uint64_t now)
     am_link_send(&side->link, &frame, now);
 }
 
-static void two_with_one_key_know_each_other(void **state)
+static void two_sides_with_one_key_connect(void **state)
 {
     static const size_t steps[] = {1, 7, 48, 1023, 1 << 20};
 
@@ -120,7 +120,7 @@ static void two_with_one_key_know_each_other(void **state)
     }
 }
 
-static void another_key_ends_it_on_both_sides(void **state)
+static void another_key_ends_the_link_on_both_sides(void **state)
 {
     struct am_link_keys other;
     struct pair pair;
@@ -170,7 +170,7 @@ static void every_bit_of_the_handshake_counts(void **state)
     }
 }
 
-static void an_altered_repeated_or_reflected_frame_ends_it(void **state)
+static void a_changed_repeated_or_reflected_frame_ends_the_link(void **state)
 {
     for (int way = 0; way < 4; way++) {
         struct am_frame frame;
@@ -207,7 +207,7 @@ static void an_altered_repeated_or_reflected_frame_ends_it(void **state)
 }
 
 /* Frames of one connection are refused in the next. */
-static void a_recorded_handshake_opens_nothing(void **state)
+static void a_recorded_handshake_is_refused(void **state)
 {
     struct am_proof recorded;
     struct pair pair;
@@ -256,7 +256,7 @@ static void each_connection_has_its_own_session(void **state)
     pair_destroy(&pair);
 }
 
-static void another_version_is_told(void **state)
+static void another_version_is_reported(void **state)
 {
     struct pair pair;
 
@@ -268,7 +268,7 @@ static void another_version_is_told(void **state)
     pair_destroy(&pair);
 }
 
-static void a_greeting_of_another_program_ends_it(void **state)
+static void bytes_of_another_program_end_the_link(void **state)
 {
     static const char greeting[] = "SSH-2.0-OpenSSH_9.2p1\r\n"; /* shorter than a hello */
     struct pair pair;
@@ -284,7 +284,7 @@ static void a_greeting_of_another_program_ends_it(void **state)
     pair_destroy(&pair);
 }
 
-static void a_slow_handshake_is_given_up(void **state)
+static void a_slow_handshake_ends_the_link(void **state)
 {
     struct pair pair;
 
@@ -299,7 +299,7 @@ static void a_slow_handshake_is_given_up(void **state)
     pair_destroy(&pair);
 }
 
-static void beats_keep_an_idle_link_alive(void **state)
+static void heartbeats_keep_an_idle_link_alive(void **state)
 {
     struct pair pair;
 
@@ -316,7 +316,7 @@ static void beats_keep_an_idle_link_alive(void **state)
     pair_destroy(&pair);
 }
 
-static void silence_ends_it_and_only_after_the_timeout(void **state)
+static void silence_ends_the_link_after_the_timeout(void **state)
 {
     struct pair pair;
 
@@ -336,7 +336,7 @@ static void silence_ends_it_and_only_after_the_timeout(void **state)
     pair_destroy(&pair);
 }
 
-static void a_peer_that_takes_nothing_is_given_up(void **state)
+static void a_peer_that_does_not_read_ends_the_link(void **state)
 {
     struct pair pair;
 
@@ -353,18 +353,18 @@ static void a_peer_that_takes_nothing_is_given_up(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(two_with_one_key_know_each_other),
-        cmocka_unit_test(another_key_ends_it_on_both_sides),
+        cmocka_unit_test(two_sides_with_one_key_connect),
+        cmocka_unit_test(another_key_ends_the_link_on_both_sides),
         cmocka_unit_test(every_bit_of_the_handshake_counts),
-        cmocka_unit_test(an_altered_repeated_or_reflected_frame_ends_it),
-        cmocka_unit_test(a_recorded_handshake_opens_nothing),
+        cmocka_unit_test(a_changed_repeated_or_reflected_frame_ends_the_link),
+        cmocka_unit_test(a_recorded_handshake_is_refused),
         cmocka_unit_test(each_connection_has_its_own_session),
-        cmocka_unit_test(another_version_is_told),
-        cmocka_unit_test(a_greeting_of_another_program_ends_it),
-        cmocka_unit_test(a_slow_handshake_is_given_up),
-        cmocka_unit_test(beats_keep_an_idle_link_alive),
-        cmocka_unit_test(silence_ends_it_and_only_after_the_timeout),
-        cmocka_unit_test(a_peer_that_takes_nothing_is_given_up),
+        cmocka_unit_test(another_version_is_reported),
+        cmocka_unit_test(bytes_of_another_program_end_the_link),
+        cmocka_unit_test(a_slow_handshake_ends_the_link),
+        cmocka_unit_test(heartbeats_keep_an_idle_link_alive),
+        cmocka_unit_test(silence_ends_the_link_after_the_timeout),
+        cmocka_unit_test(a_peer_that_does_not_read_ends_the_link),
     };
 
     return sodium_init() < 0 ? 1 : cmocka_run_group_tests(tests, NULL, NULL);
