@@ -49,6 +49,13 @@ struct am_welcome {
     uint8_t mac[AM_FRAME_MAC]; /* over hello, proof and all above */
 };
 
+/* All three; a MAC covers all that was sent before it. */
+struct am_handshake {
+    struct am_hello hello;
+    struct am_proof proof;
+    struct am_welcome welcome;
+};
+
 enum am_frame_kind {
     AM_FRAME_HEARTBEAT = 1,
     AM_FRAME_WORKER,    /* exporter: the address of its UCX worker */

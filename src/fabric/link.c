@@ -7,20 +7,14 @@
 
 /* ---- MACs and keys ---- */
 
-struct part {
-    const void *bytes;
-    size_t size;
-};
-
-static void code_make(const uint8_t *key, size_t key_size, const struct part *parts,
-                      size_t n, uint8_t *ret_code)
+static void mac_make(const void *key, size_t key_size, const void *bytes, size_t size,
+                     uint8_t *ret_mac)
 {
     crypto_auth_hmacsha256_state state;
 
     crypto_auth_hmacsha256_init(&state, key, key_size);
-    for (size_t i = 0; i < n; i++)
-        crypto_auth_hmacsha256_update(&state, parts[i].bytes, parts[i].size);
-    crypto_auth_hmacsha256_final(&state, ret_code);
+    crypto_auth_hmacsha256_update(&state, bytes, size);
+    crypto_auth_hmacsha256_final(&state, ret_mac);
     sodium_memzero(&state, sizeof state);
 }
 
@@ -30,39 +24,28 @@ void am_link_keys_make(struct am_link_keys *keys, const void *secret, size_t siz
     static const char server[] = "aclmem fabric: proof of the exporter";
     static const char session[] = "aclmem fabric: session";
 
-    code_make(secret, size, &(struct part){client, sizeof client}, 1, keys->client);
-    code_make(secret, size, &(struct part){server, sizeof server}, 1, keys->server);
-    code_make(secret, size, &(struct part){session, sizeof session}, 1, keys->session);
+    mac_make(secret, size, client, sizeof client, keys->client);
+    mac_make(secret, size, server, sizeof server, keys->server);
+    mac_make(secret, size, session, sizeof session, keys->session);
 }
 
-static void proof_code(const struct am_link *link, const struct am_proof *proof,
-                       uint8_t *ret_code)
+/* Over the hello and the proof. */
+static void proof_mac(const struct am_link *link, uint8_t *ret_mac)
 {
-    const struct part parts[] = {
-        {&link->hello, sizeof link->hello},
-        {proof, offsetof(struct am_proof, mac)},
-    };
-
-    code_make(link->keys->client, sizeof link->keys->client, parts, 2, ret_code);
+    mac_make(link->keys->client, sizeof link->keys->client, &link->handshake,
+             offsetof(struct am_handshake, proof.mac), ret_mac);
 }
 
-static void welcome_code(const struct am_link *link, const struct am_welcome *welcome,
-                         uint8_t *ret_code)
+/* Over the hello, the proof and the welcome. */
+static void welcome_mac(const struct am_link *link, uint8_t *ret_mac)
 {
-    const struct part parts[] = {
-        {&link->hello, sizeof link->hello},
-        {&link->proof, sizeof link->proof},
-        {welcome, offsetof(struct am_welcome, mac)},
-    };
-
-    code_make(link->keys->server, sizeof link->keys->server, parts, 3, ret_code);
+    mac_make(link->keys->server, sizeof link->keys->server, &link->handshake,
+             offsetof(struct am_handshake, welcome.mac), ret_mac);
 }
 
-static void frame_code(const uint8_t *key, const struct am_frame *frame,
-                       uint8_t *ret_code)
+static void frame_mac(const uint8_t *key, const struct am_frame *frame, uint8_t *ret_mac)
 {
-    code_make(key, 32, &(struct part){frame, offsetof(struct am_frame, mac)}, 1,
-              ret_code);
+    mac_make(key, 32, frame, offsetof(struct am_frame, mac), ret_mac);
 }
 
 /* The direction of a key, and its use. */
@@ -78,14 +61,12 @@ enum session_label {
 static void session_key(const struct am_link *link, enum session_label which,
                         uint8_t *ret_key)
 {
-    const uint8_t label = (uint8_t)which;
-    const struct part parts[] = {
-        {&label, sizeof label},
-        {link->hello.nonce, sizeof link->hello.nonce},
-        {link->proof.nonce, sizeof link->proof.nonce},
-    };
+    uint8_t input[1 + 2 * AM_FRAME_NONCE] = {(uint8_t)which};
 
-    code_make(link->keys->session, sizeof link->keys->session, parts, 3, ret_key);
+    memcpy(input + 1, link->handshake.hello.nonce, AM_FRAME_NONCE);
+    memcpy(input + 1 + AM_FRAME_NONCE, link->handshake.proof.nonce, AM_FRAME_NONCE);
+    mac_make(link->keys->session, sizeof link->keys->session, input, sizeof input,
+             ret_key);
 }
 
 static void session_begin(struct am_link *link, uint64_t now)
@@ -165,7 +146,7 @@ void am_link_send(struct am_link *link, struct am_frame *frame, uint64_t now)
         return;
     frame->zero = 0;
     frame->counter = link->n_out++;
-    frame_code(link->out_key, frame, frame->mac);
+    frame_mac(link->out_key, frame, frame->mac);
     queue_add(link, frame, sizeof *frame);
     link->sent = now;
 }
@@ -185,10 +166,11 @@ void am_link_init(struct am_link *link, const struct am_link_spec *spec)
     memcpy(link->nonce, spec->nonce, sizeof link->nonce);
     if (!link->is_server)
         return;
-    memcpy(link->hello.magic, AM_FRAME_MAGIC, sizeof link->hello.magic);
-    link->hello.version = AM_FRAME_VERSION;
-    memcpy(link->hello.nonce, spec->nonce, sizeof link->hello.nonce);
-    queue_add(link, &link->hello, sizeof link->hello);
+    memcpy(link->handshake.hello.magic, AM_FRAME_MAGIC,
+           sizeof link->handshake.hello.magic);
+    link->handshake.hello.version = AM_FRAME_VERSION;
+    memcpy(link->handshake.hello.nonce, spec->nonce, sizeof link->handshake.hello.nonce);
+    queue_add(link, &link->handshake.hello, sizeof link->handshake.hello);
 }
 
 void am_link_destroy(struct am_link *link)
@@ -205,8 +187,8 @@ void am_link_destroy(struct am_link *link)
 void am_link_close(struct am_link *link)
 {
     /* The exporter closes the connection of a process without the key. */
-    bool is_refusal =
-        !link->is_server && link->state == AM_LINK_HANDSHAKE && link->hello.version != 0;
+    bool is_refusal = !link->is_server && link->state == AM_LINK_HANDSHAKE &&
+                      link->handshake.hello.version != 0;
 
     link_end(link, is_refusal ? AM_LINK_REFUSED : AM_LINK_CLOSED);
 }
@@ -221,7 +203,7 @@ static bool who_is_sane(const struct am_frame_who *who)
 
 static bool magic_is_right(struct am_link *link, const char *magic, uint32_t version)
 {
-    if (memcmp(magic, AM_FRAME_MAGIC, sizeof link->hello.magic) != 0) {
+    if (memcmp(magic, AM_FRAME_MAGIC, sizeof link->handshake.hello.magic) != 0) {
         link_end(link, AM_LINK_GARBAGE);
         return false;
     }
@@ -236,60 +218,61 @@ static bool magic_is_right(struct am_link *link, const char *magic, uint32_t ver
 /* At the importer. */
 static void hello_take(struct am_link *link, const uint8_t *bytes)
 {
-    struct am_proof *proof = &link->proof;
+    struct am_proof *proof = &link->handshake.proof;
 
-    memcpy(&link->hello, bytes, sizeof link->hello);
-    if (!magic_is_right(link, link->hello.magic, link->hello.version))
+    memcpy(&link->handshake.hello, bytes, sizeof link->handshake.hello);
+    if (!magic_is_right(link, link->handshake.hello.magic, link->handshake.hello.version))
         return;
     memcpy(proof->magic, AM_FRAME_MAGIC, sizeof proof->magic);
     proof->version = AM_FRAME_VERSION;
     memcpy(proof->nonce, link->nonce, sizeof proof->nonce);
     proof->who = link->who;
-    proof_code(link, proof, proof->mac);
+    proof_mac(link, proof->mac);
     queue_add(link, proof, sizeof *proof);
 }
 
 /* At the exporter.  The MAC is checked before the fields that it covers are used. */
 static void proof_take(struct am_link *link, const uint8_t *bytes, uint64_t now)
 {
-    struct am_welcome welcome = {.who = link->who};
-    uint8_t code[AM_FRAME_MAC];
+    struct am_welcome *welcome = &link->handshake.welcome;
+    uint8_t mac[AM_FRAME_MAC];
 
-    memcpy(&link->proof, bytes, sizeof link->proof);
-    if (!magic_is_right(link, link->proof.magic, link->proof.version))
+    memcpy(&link->handshake.proof, bytes, sizeof link->handshake.proof);
+    if (!magic_is_right(link, link->handshake.proof.magic, link->handshake.proof.version))
         return;
-    proof_code(link, &link->proof, code);
-    if (sodium_memcmp(code, link->proof.mac, sizeof code) != 0) {
+    proof_mac(link, mac);
+    if (sodium_memcmp(mac, link->handshake.proof.mac, sizeof mac) != 0) {
         link_end(link, AM_LINK_KEY);
         return;
     }
-    if (!who_is_sane(&link->proof.who)) {
+    if (!who_is_sane(&link->handshake.proof.who)) {
         link_end(link, AM_LINK_GARBAGE);
         return;
     }
-    link->peer = link->proof.who;
-    welcome_code(link, &welcome, welcome.mac);
-    queue_add(link, &welcome, sizeof welcome);
+    link->peer = link->handshake.proof.who;
+    welcome->who = link->who;
+    welcome_mac(link, welcome->mac);
+    queue_add(link, welcome, sizeof *welcome);
     session_begin(link, now);
 }
 
 /* At the importer. */
 static void welcome_take(struct am_link *link, const uint8_t *bytes, uint64_t now)
 {
-    struct am_welcome welcome;
-    uint8_t code[AM_FRAME_MAC];
+    struct am_welcome *welcome = &link->handshake.welcome;
+    uint8_t mac[AM_FRAME_MAC];
 
-    memcpy(&welcome, bytes, sizeof welcome);
-    welcome_code(link, &welcome, code);
-    if (sodium_memcmp(code, welcome.mac, sizeof code) != 0) {
+    memcpy(welcome, bytes, sizeof *welcome);
+    welcome_mac(link, mac);
+    if (sodium_memcmp(mac, welcome->mac, sizeof mac) != 0) {
         link_end(link, AM_LINK_KEY);
         return;
     }
-    if (!who_is_sane(&welcome.who)) {
+    if (!who_is_sane(&welcome->who)) {
         link_end(link, AM_LINK_GARBAGE);
         return;
     }
-    link->peer = welcome.who;
+    link->peer = welcome->who;
     session_begin(link, now);
 }
 
@@ -298,11 +281,11 @@ static void welcome_take(struct am_link *link, const uint8_t *bytes, uint64_t no
 static void frame_take(struct am_link *link, const uint8_t *bytes, uint64_t now)
 {
     struct am_frame frame;
-    uint8_t code[AM_FRAME_MAC];
+    uint8_t mac[AM_FRAME_MAC];
 
     memcpy(&frame, bytes, sizeof frame);
-    frame_code(link->in_key, &frame, code);
-    if (sodium_memcmp(code, frame.mac, sizeof code) != 0) {
+    frame_mac(link->in_key, &frame, mac);
+    if (sodium_memcmp(mac, frame.mac, sizeof mac) != 0) {
         link_end(link, AM_LINK_KEY);
         return;
     }
@@ -326,7 +309,8 @@ static size_t message_size(const struct am_link *link)
         return sizeof(struct am_frame);
     if (link->is_server)
         return sizeof(struct am_proof);
-    return link->hello.version == 0 ? sizeof(struct am_hello) : sizeof(struct am_welcome);
+    return link->handshake.hello.version == 0 ? sizeof(struct am_hello)
+                                              : sizeof(struct am_welcome);
 }
 
 static void message_take(struct am_link *link, const uint8_t *bytes, uint64_t now)
@@ -335,7 +319,7 @@ static void message_take(struct am_link *link, const uint8_t *bytes, uint64_t no
         frame_take(link, bytes, now);
     else if (link->is_server)
         proof_take(link, bytes, now);
-    else if (link->hello.version == 0)
+    else if (link->handshake.hello.version == 0)
         hello_take(link, bytes);
     else
         welcome_take(link, bytes, now);
@@ -345,7 +329,7 @@ static void message_take(struct am_link *link, const uint8_t *bytes, uint64_t no
 static bool has_magic(const struct am_link *link)
 {
     return link->state == AM_LINK_HANDSHAKE &&
-           (link->is_server || link->hello.version == 0);
+           (link->is_server || link->handshake.hello.version == 0);
 }
 
 /* Adds to a partial message; true if it is complete. */
@@ -362,9 +346,9 @@ static bool partial_add(struct am_link *link, const uint8_t *bytes, size_t size,
     link->n_partial += size;
     /* Another program may send less than a message and wait. */
     if (has_magic(link) && memcmp(link->partial, AM_FRAME_MAGIC,
-                                  link->n_partial < sizeof link->hello.magic
+                                  link->n_partial < sizeof link->handshake.hello.magic
                                       ? link->n_partial
-                                      : sizeof link->hello.magic) != 0)
+                                      : sizeof link->handshake.hello.magic) != 0)
         link_end(link, AM_LINK_GARBAGE);
     return link->n_partial == whole && link->state != AM_LINK_DEAD;
 }

@@ -81,8 +81,7 @@ struct am_link {
     uint64_t begun;
     uint64_t heard;
     uint64_t sent;
-    struct am_hello hello;
-    struct am_proof proof;
+    struct am_handshake handshake;
     uint8_t nonce[AM_FRAME_NONCE];
     uint8_t out_key[32];
     uint8_t in_key[32];

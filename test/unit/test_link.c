@@ -217,7 +217,7 @@ static void a_recorded_handshake_is_refused(void **state)
     memcpy(&recorded, pair.client.link.queue, sizeof recorded);
     pair_destroy(&pair);
     pair_init(&pair);
-    pair.server.link.hello.nonce[0] ^= 1; /* new numbers */
+    pair.server.link.handshake.hello.nonce[0] ^= 1; /* new numbers */
     am_link_input(&pair.server.link, &recorded, sizeof recorded, 0);
     assert_int_equal(pair.server.link.end, AM_LINK_KEY);
     pair_destroy(&pair);
