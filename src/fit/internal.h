@@ -258,8 +258,8 @@ struct am_fit_place {
     uint64_t n_missing; /* pages without memory */
     uint64_t n_moves;   /* those of them to which no memory returns by itself */
     bool is_busy;       /* the caller has to wait before one of them can have some */
-    uint64_t beside;    /* free bytes of its first or last page, the fewer */
-    uint64_t rest;      /* free bytes that the place leaves beside itself */
+    uint64_t beside; /* free bytes of its first or last page, the fewer, and its loss */
+    uint64_t rest;   /* free bytes that the place leaves beside itself */
     struct am_fit_use wait;
 };
 

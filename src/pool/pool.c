@@ -317,6 +317,15 @@ void pool_limits_update_locked(aclmem_pool *pool)
                       slack / pool->page, ample / pool->page);
 }
 
+/* Whether idle pages are too few for the block. */
+static bool needs_pages_locked(aclmem_pool *pool, size_t size)
+{
+    struct am_fit_stats stats;
+
+    am_fit_get_stats(pool->fit, &stats);
+    return stats.idle <= size / pool->page;
+}
+
 /*
  * One try: 0, an error, or AM_FIT_*.  Small blocks that find memory ready leave the kept ones
  * alone; everything else first gets what they could serve with.  Large ones that are placed around
@@ -333,6 +342,8 @@ static int place_locked(aclmem_pool *pool, size_t size, unsigned slot,
     if (rc != AM_FIT_GROWS)
         return rc;
     pool_flush_locked(pool, is_small);
+    if (!is_small && needs_pages_locked(pool, size))
+        pool_flush_locked(pool, true);
     pool_limits_update_locked(pool);
     return am_fit_alloc(pool->fit, size, slot, ret_place, ret_wait);
 }
