@@ -238,13 +238,15 @@ function rangeZoom(factor, at = (state.from + state.to) / 2) {
   rangeSet(at - ((at - state.from) / (state.to - state.from || 1)) * span, span);
 }
 
-// Rows of one height; only visible rows are drawn.  Returns the function that draws again.
-function rowsCanvas(parent, rowHeight, count, draw, { hover, click, head = 0, drawHead = null }) {
+// Rows of one height, which may be a function of the room; only visible rows are drawn.  Returns the canvas.
+function rowsCanvas(parent, size, count, draw, { hover, click, head = 0, drawHead = null }) {
   const holder = make("div", { className: "scroll grow" }), spacer = make("div");
   holder.append(spacer);
   parent.append(holder);
   let hits = [];
-  const canvas = canvasOf(spacer, () => Math.max(60, Math.min(holder.clientHeight - 2, count() * rowHeight + head + 4)), (context, width, height) => {
+  const rowOf = () => (typeof size === "function" ? size(holder.clientHeight) : size);
+  const canvas = canvasOf(spacer, () => Math.max(60, Math.min(holder.clientHeight - 2, count() * rowOf() + head + 4)), (context, width, height) => {
+    const rowHeight = rowOf();
     spacer.style.height = count() * rowHeight + head + 4 + "px";
     hits = [];
     const first = Math.floor(holder.scrollTop / rowHeight);

@@ -75,24 +75,24 @@ function spaceView(main) {
       const begin = left + (addressOf(i) - row.from) * scale, x = Math.max(left, begin), w = Math.max(1, Math.min(width - 10, begin + b.size[i] * scale) - x), isReserved = kindName(i) === "reserved";
       if (isReserved) {
         context.fillStyle = cssColour("--panel");
-        context.fillRect(x, y + 2, w, HEIGHT - 6);
+        context.fillRect(x, y + 2, w, stripHeight - 6);
         context.strokeStyle = cssColour("--line");
         context.save();
-        context.beginPath(); context.rect(x, y + 2, w, HEIGHT - 6); context.clip();
+        context.beginPath(); context.rect(x, y + 2, w, stripHeight - 6); context.clip();
         context.beginPath();
-        for (let h = x - HEIGHT; h < x + w; h += 8) { context.moveTo(h, y + HEIGHT); context.lineTo(h + HEIGHT, y); }
+        for (let h = x - stripHeight; h < x + w; h += 8) { context.moveTo(h, y + stripHeight); context.lineTo(h + stripHeight, y); }
         context.stroke();
         context.restore();
-        context.strokeRect(x, y + 2, w, HEIGHT - 6);
+        context.strokeRect(x, y + 2, w, stripHeight - 6);
       } else {
         context.fillStyle = i === state.block ? cssColour("--mark") : kindName(i) === "mapped" ? colour(b.of[i] < 0 ? 0 : b.of[i]) : colour(b.where[i]);
-        context.fillRect(x, y + 6, w, HEIGHT - 14);
+        context.fillRect(x, y + 6, w, stripHeight - 14);
       }
-      hits.push({ x, y, w, h: HEIGHT - 2, i });
+      hits.push({ x, y, w, h: stripHeight - 2, i });
     }
   };
-  const HEIGHT = 52;
-  const canvas = rowsCanvas(main, HEIGHT, () => rows.length, draw, {
+  let stripHeight = 52; // of a strip: few of them use the room
+  const canvas = rowsCanvas(main, (room) => (stripHeight = Math.max(52, Math.min(150, Math.floor((room - 8) / Math.max(1, rows.length))))), () => rows.length, draw, {
     hover: (h) => lifeText(h.i) + (b.of[h.i] >= 0 ? "\nof " + hex(b, b.of[h.i]) : ""),
     click: (h) => { stateSet({ block: h.i }); canvas.invalidate(); details(); },
   });
