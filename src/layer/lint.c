@@ -152,8 +152,8 @@ static struct am_reach attr_reach(aclrtMemAttr attr)
         return (struct am_reach){.since = 805, .refusing = NO_1G + P950};
     case ACL_MEM_P2P_HUGE1G:
         return (struct am_reach){.since = 805, .refusing = EVERY - A3};
-    default:
-        return SINCE(805);
+    default: /* no edition takes a value without a name */
+        return SINCE((unsigned)attr < AM_ARRAY_SIZE(attr_names) ? 805 : 800);
     }
 }
 
@@ -171,7 +171,8 @@ static void lint_phys(struct am_call *call)
                "size is %zu; editions before CANN 8.5 take multiples of the granularity "
                "only",
                a->size);
-    if (a->prop->location.type != ACL_MEM_LOCATION_TYPE_DEVICE)
+    if (a->prop->location.type == ACL_MEM_LOCATION_TYPE_HOST ||
+        a->prop->location.type == ACL_MEM_LOCATION_TYPE_HOST_NUMA)
         REPORT(call,
                SINCE(a->prop->location.type == ACL_MEM_LOCATION_TYPE_HOST ? 805 : 900),
                "use aclrtMallocHost where old editions must run it",
@@ -388,6 +389,8 @@ static void lint_kind(struct am_call *call, const void *dst, const void *src,
     bool to_device = is_device_area(to);
     bool from_device = is_device_area(from);
 
+    if ((unsigned)kind > ACL_MEMCPY_INTER_DEVICE_TO_DEVICE)
+        return; /* no edition takes it */
     if ((to != NULL && to->kind == AM_OBJECT_MANAGED) ||
         (from != NULL && from->kind == AM_OBJECT_MANAGED))
         return; /* managed memory counts as either side */

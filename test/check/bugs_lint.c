@@ -206,6 +206,23 @@ static void newer_kind(bool is_mended)
     MUST(aclrtFree(block));
 }
 
+/* What every edition refuses is no matter of editions. */
+static void values_of_no_edition(bool is_fixed)
+{
+    aclrtPhysicalMemProp prop = device_prop(0);
+    aclrtDrvMemHandle handle = NULL;
+    char own[64] = "";
+    void *block = block_open(64);
+
+    (void)aclrtMemcpy(block, 64, own, 64, (aclrtMemcpyKind)99);
+    prop.memAttr = (aclrtMemAttr)99;
+    (void)aclrtMallocPhysical(&handle, CHUNK, &prop, 0);
+    prop = device_prop(0);
+    prop.location.type = (aclrtMemLocationType)99;
+    (void)aclrtMallocPhysical(&handle, CHUNK, &prop, 0);
+    MUST(aclrtFree(block));
+}
+
 MISTAKE void free_null(void)
 {
     MUST(aclrtFreeHost(NULL));
@@ -400,6 +417,7 @@ const struct bug lint_bugs[] = {
     BUG("portability/fabric", fabric_handle, "portability",
         "shareType is ACL_MEM_SHARE_HANDLE_TYPE_FABRIC, which only A3 has",
         "export_to_fabric", LINT, .product = "A3"),
+    BUG("none/no_edition", values_of_no_edition, "", "", "", LINT),
     BUG("none/newer", newer_function, "", "", "", LINT),
     BUG("none/nothing", nothing, "", "", ""),
     BUG("none/products", pool_of_a2, "", "", "", LINT),
