@@ -310,6 +310,9 @@ class Convert(unittest.TestCase):
             path = self.write("bad", data)
             done = subprocess.run([ACLMEM, "convert", path, "--to", "lines"], capture_output=True)
             self.assertIn(done.returncode, (1,), data)
+        rmm = b"Thread,Time,Action,Pointer,Size,Stream\n1,10:00:00:000001,allocate,0x100,99999999999999999999,0\n"
+        for data in (rmm, pickle.dumps({"device_traces": [[{"action": "alloc", "addr": 1, "size": -1}]]}, 4)):
+            self.assertIn("more than 16 TB", call("convert", self.write("huge", data), "--to", "lines", code=1)[1])
         deep = self.write("deep", b"\x80\x02" + b"N" + b"\x85" * 1000000 + b".")
         call("convert", deep, "--to", "lines", code=1)
 

@@ -434,6 +434,10 @@ const char *history_import(struct history *history, const char *path)
         bytes[0] != 0x80) /* a pickle may contain itself: it is left to the end */
         json_decref(snapshot);
     free(bytes);
+    for (size_t i = 0; i < history->n_blocks && why == NULL; i++) {
+        if (history->block[i].size > SIZE_MAX_OF_BLOCK)
+            why = "it has a block of more than 16 TB: it is damaged";
+    }
     if (why == NULL)
         history_sum(history);
     return why;
