@@ -150,9 +150,13 @@ static void pool_frame_destroy(void *ctx, void *frame)
     am_phys_put(frame);
 }
 
+/* Without access: block_open_locked() gives it to all pages of a block in one call. */
 static int pool_map(void *ctx, uint64_t addr, void *frame)
 {
-    return am_vspace_map_owned((void *)addr, frame, true);
+    struct am_pool *pool = ctx;
+
+    pool->has_closed = true;
+    return am_vspace_map_owned((void *)addr, frame, false);
 }
 
 static int pool_unmap(void *ctx, uint64_t addr, void *frame)

@@ -13,6 +13,7 @@
 #include "base/util.h"
 #include "core/pool/mempool_pool.h"
 #include "core/stream/queue.h"
+#include "core/vmm/vspace.h"
 
 struct wait_task {
     struct am_task task;
@@ -202,15 +203,39 @@ static aclError waits_submit_locked(struct am_pool *pool, const struct am_fit_us
 
 /* ---- allocation ---- */
 
+/*
+ * Gives the device access to the pages of a new block.  If an earlier attempt failed, idle pages
+ * without access may exist anywhere in the pool, so has_closed stays set.
+ */
+static aclError block_open_locked(struct am_pool *pool, const struct am_fit_block *placed,
+                                  bool had_closed) AM_REQUIRES(pool->lock)
+{
+    uintptr_t start = (uintptr_t)am_fit_addr(placed) & ~(AM_CHUNK - 1);
+    uintptr_t end =
+        am_align_up((uintptr_t)am_fit_addr(placed) + am_fit_size(placed), AM_CHUNK);
+
+    if (!pool->has_closed)
+        return ACL_SUCCESS;
+    AM_TRY(am_vspace_open((void *)start, end - start));
+    pool->has_closed = had_closed;
+    return ACL_SUCCESS;
+}
+
 /* Places a block; the errors of the engine become codes of the API. */
 static aclError place_locked(struct am_pool *pool, size_t size, int32_t stream,
                              bool may_wait, struct am_fit_block **ret_placed,
                              struct am_fit_use *ret_wait) AM_REQUIRES(pool->lock)
 {
+    bool had_closed = pool->has_closed;
     int rc;
 
     am_fit_set_apart(pool->fit, !may_wait);
     rc = am_fit_alloc(pool->fit, size, slot_find(pool, stream), ret_placed, ret_wait);
+    if (rc == 0) {
+        rc = block_open_locked(pool, *ret_placed, had_closed);
+        if (rc != 0)
+            am_fit_free(pool->fit, *ret_placed, *ret_wait);
+    }
     if (rc >= 0)
         return rc;
     return am_fail(rc == AM_FIT_NO_MEMORY ? ACL_ERROR_BAD_ALLOC

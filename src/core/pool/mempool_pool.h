@@ -69,6 +69,7 @@ struct am_pool {
     struct am_lock lock;
     bool is_dead; /* lock, as all below; the handle is not valid */
     struct am_fit *fit;
+    bool has_closed;              /* some pages may be mapped without access */
     struct am_pool_blocks blocks; /* live */
     struct am_pool_stream streams[AM_FIT_STREAMS];
     unsigned n_freeing; /* frees that are not done */
