@@ -1,7 +1,7 @@
 /* The invariants of the engine, for tests: every one of them, slowly. */
 #include "fit/internal.h"
 
-/* What the books should say, counted anew. */
+/* The counters, counted again. */
 struct count {
     struct am_fit_stats stats;
     uint64_t n_gaps;
@@ -201,8 +201,8 @@ static const char *check_index(struct am_fit *fit, uint64_t n_gaps)
         n_sides += (uint64_t)gap_has_left(gap) + gap_has_right(gap);
     }
     if (n + n_holes != n_gaps)
-        return "a gap that is none is in the index";
-    return n_borders == n_sides ? NULL : "a border is in no bin, or is none";
+        return "an empty gap is in the index";
+    return n_borders == n_sides ? NULL : "a border is in no bin, or does not exist";
 }
 
 const char *am_fit_check(struct am_fit *fit)

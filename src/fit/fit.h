@@ -25,7 +25,7 @@
  * else - other streams, unmapping - the engine asks how far the streams are.  A use is a set of
  * streams and a ticket: all work that these streams had queued when the ticket was current.
  *
- * The engine makes no call of its own: pages, addresses and streams are behind an
+ * The engine makes no system call: pages, addresses and streams are behind an
  * operations table.  It takes no lock, reads no clock, and gives the same addresses for the
  * same calls.
  */
@@ -111,13 +111,13 @@ struct am_fit *am_fit_create(const struct am_fit_config *config,
                              const struct am_fit_ops *ops, void *ctx);
 /*
  * Unmaps and destroys all pages, live blocks or not: no stream has work on them.  A page
- * that cannot be unmapped is destroyed all the same.
+ * that cannot be unmapped is destroyed nevertheless.
  */
 void am_fit_destroy(struct am_fit *fit);
 
 /* Errors of the engine's own. */
 enum {
-    AM_FIT_NO_MEMORY = -1, /* of the host, for books */
+    AM_FIT_NO_MEMORY = -1, /* of the host, for records */
     AM_FIT_LIMIT = -2,     /* max_pages are held */
     AM_FIT_BUSY = -3, /* idle pages have queued work: wait for *ret_wait and try again */
     AM_FIT_GROWS = -4,
@@ -171,7 +171,7 @@ int am_fit_wake(struct am_fit *fit, struct am_fit_block *block,
                 struct am_fit_use *ret_wait);
 bool am_fit_is_asleep(const struct am_fit_block *block);
 
-/* The largest block that is sure to fit when no more than so many pages are to be had. */
+/* The largest block that fits for certain if n_pages more can be created. */
 uint64_t am_fit_largest(struct am_fit *fit, uint64_t n_pages);
 
 /* Of the config. */

@@ -53,7 +53,7 @@ struct am_fit_border {
     bool is_in; /* false: the area ends there, without a neighbour */
 };
 
-/* Borders by a number of bytes up to a page: two looks at a bitmap find the next one. */
+/* Borders by a number of bytes up to a page: two lookups in a bitmap find the next one. */
 struct am_fit_bins {
     uint64_t words;             /* a bit for each word that is not 0 */
     uint64_t bits[N_BINS / 64]; /* a bit for each list that is not empty */
@@ -64,7 +64,7 @@ struct am_fit_bins {
 struct am_fit_gap {
     struct am_fit_use head; /* work on its bytes in its first page, where blocks live */
     uint64_t addr;
-    uint64_t size;             /* 0: there is none, and it is in no index */
+    uint64_t size;             /* 0: no gap, in no index */
     struct am_fit_border left; /* in a page of small blocks the rest is not used */
     struct am_fit_border right;
     RB_ENTRY(am_fit_gap) node;
@@ -84,7 +84,7 @@ struct am_fit_block {
 
 _Static_assert(offsetof(struct am_fit_block, gap.addr) == LINE &&
                    offsetof(struct am_fit_block, gap.node) == 2 * LINE,
-               "a look at a block, and at a gap, is one cache line");
+               "a lookup of a block, and of a gap, reads one cache line");
 
 /* Addresses reserved in one go. */
 struct am_fit_area {
@@ -160,7 +160,7 @@ void am_fit_gap_remove(struct am_fit *fit, struct am_fit_gap *gap);
 struct am_fit_gap *am_fit_gap_tightest(struct am_fit *fit, uint64_t size);
 struct am_fit_gap *am_fit_gap_larger(struct am_fit_gap *gap);
 struct am_fit_gap *am_fit_gap_widest(struct am_fit *fit);
-/* The border with the fewest free bytes, but at least so many, and the next one; NULL: none. */
+/* The border with the fewest free bytes, but at least `free`, and the next one; NULL: none. */
 struct am_fit_border *am_fit_border_first(struct am_fit *fit, uint64_t free);
 struct am_fit_border *am_fit_border_next(struct am_fit *fit,
                                          struct am_fit_border *border);
@@ -187,10 +187,10 @@ uint64_t am_fit_hole_widest(const struct am_fit *fit);
  * become empty.  NULL: none in a page with blocks.
  */
 struct am_fit_gap *am_fit_small_choose(struct am_fit *fit, uint64_t size);
-/* The block's place in a page with memory and blocks; false: there is none without a wait. */
+/* The block's place in a page with memory and blocks; false: every place needs a wait. */
 bool am_fit_small_place(struct am_fit *fit, struct am_fit_block *block, uint64_t size,
                         uint64_t stream);
-/* A small block leaves a page in which others live; false: it is none. */
+/* A small block leaves a page in which others live; false: the block is not small. */
 bool am_fit_small_leave(struct am_fit *fit, struct am_fit_block *block,
                         struct am_fit_use use);
 
@@ -265,7 +265,7 @@ struct am_fit_place {
 
 int am_fit_place_find(struct am_fit *fit, const struct am_fit_request *r,
                       struct am_fit_place *ret_place);
-/* Beyond what a block of so many bytes needs, such a part of the held pages is idle. */
+/* Whether a part of the held pages is idle beyond what a block of `size` bytes needs. */
 bool am_fit_has_idle(const struct am_fit *fit, uint64_t size, uint64_t part);
 /* Drops the streams that do not prevent the action; whether none is left. */
 bool am_fit_use_is_over(struct am_fit *fit, struct am_fit_use *use,

@@ -7,11 +7,11 @@
  *
  * Where a page may be mapped in several places, a frame that leaves an unused page stays mapped
  * there: the page is an alias.  A block that comes to live there while the frame is idle elsewhere
- * gets the frame back without a call.  Its work comes after that of the other place in stream
+ * gets the frame back without a call.  Its work runs after the work of the other place in stream
  * order, as it does in a page that is idle in place; so nothing is waited for, and the alias that
  * the other place then is may still have queued work.  It is unmapped when that is over.
  *
- * When the work of a frame's owner is over, that of the frame's aliases is: it came before.
+ * When the work of a frame's owner is done, the work of its aliases is: it ran before.
  */
 #include <string.h>
 
@@ -20,8 +20,8 @@
 
 /* How many idle pages are asked whether their work is done before the caller has to wait. */
 #define N_VICTIMS 8
-/* How many pages, and groups without any, are looked at in search of a row of them. */
-#define N_LOOKS 4096
+/* Pages, and groups without pages, that a search for a row of pages checks. */
+#define N_CHECKS 4096
 
 struct am_fit_area *am_fit_area_create(struct am_fit *fit, uint64_t size, bool is_small,
                                        int *ret_rc)
@@ -141,9 +141,9 @@ bool am_fit_row_find(const struct am_fit *fit, const struct am_fit_area *area,
 {
     uint64_t base = fit_page_of(fit, area->base);
     uint64_t in_row = 0;
-    unsigned n_looks = 0;
+    unsigned n_checks = 0;
 
-    for (uint64_t i = *page - base; i < end - base && n_looks < N_LOOKS; n_looks++) {
+    for (uint64_t i = *page - base; i < end - base && n_checks < N_CHECKS; n_checks++) {
         const struct am_fit_group *group = area->groups[i / GROUP_PAGES];
         uint64_t word = group != NULL ? group->mapped[i % GROUP_PAGES / 64] >> i % 64 : 0;
 

@@ -4,7 +4,7 @@
  * Small blocks have pages of their own, and lie in one page each: small.c has the lists of
  * their gaps.  For large ones the places that can be best are few: the ends of the tightest
  * gaps, which a block may fill exactly; the borders with the fewest free bytes that still
- * hold the block's odd bytes; and, for a row of its own, an empty area, idle pages inside a gap
+ * hold the block's odd bytes; and, for a new row, an empty area, idle pages inside a gap
  * or the middle of the widest one.  Each is found in the index in O(log n), a bounded number of
  * them is compared, and the cheapest is taken.
  *
@@ -21,7 +21,7 @@
 /* Places that are compared, of each kind. */
 #define N_TIGHTEST 4
 #define N_BORDERS 4
-#define N_LOOKS 32 /* at borders, of gaps wide enough or not */
+#define N_CHECKS 32 /* borders that are checked, of gaps wide enough or not */
 #define N_EMPTY 4
 #define N_BUSY 8
 #define N_ROWS 8
@@ -45,7 +45,7 @@
 /* Little is lost at borders: such a part of the pages in which blocks live. */
 #define LITTLE 64
 
-/* A row of its own begins in a gap so many times the block's size. */
+/* A new row begins in a gap at least ROOM times as large as the block. */
 #define ROOM 4
 
 bool am_fit_use_is_over(struct am_fit *fit, struct am_fit_use *use,
@@ -128,9 +128,9 @@ static uint64_t cost_missing(struct am_fit *fit, struct am_fit_place *place,
 }
 
 /*
- * Keeps the better one of the best place so far and this one, which loses so many bytes for later
- * blocks.  Each look makes a place dearer, and
- * most fall out before their pages are looked at: those are not in the caches.
+ * Keeps the better one of the best place so far and this one, which loses `loss` bytes for later
+ * blocks.  Each check makes a place dearer, and
+ * most are rejected before their pages are read: pages are not in the caches.
  */
 static void try_at(struct am_fit *fit, const struct am_fit_request *r,
                    struct am_fit_gap *gap, uint64_t addr, uint64_t loss,
@@ -197,7 +197,7 @@ static bool is_whole(const struct am_fit *fit, uint64_t size)
 }
 
 /*
- * What a place beside a border with so many free bytes loses for later blocks.  A block that
+ * What a place beside a border with `free` bytes loses for later blocks.  A block that
  * begins at a page makes these bytes useless, and one that does not ends the row of whole pages
  * for blocks that do.  So both kinds of blocks gather in rows of their own.
  */
@@ -233,7 +233,7 @@ static void try_right(struct am_fit *fit, const struct am_fit_request *r,
 }
 
 /*
- * Borders with at least so many bytes free.  Many may be those of narrow gaps; all are looked at
+ * Borders with at least `free` bytes.  Many may belong to narrow gaps; all are checked
  * only when there is no place otherwise.
  */
 static void try_borders(struct am_fit *fit, const struct am_fit_request *r, uint64_t free,
@@ -242,10 +242,10 @@ static void try_borders(struct am_fit *fit, const struct am_fit_request *r, uint
     struct am_fit_border *border = am_fit_border_first(fit, free);
     unsigned n = 0;
 
-    for (unsigned n_looks = 0; border != NULL && n < N_BORDERS; n_looks++) {
+    for (unsigned n_checks = 0; border != NULL && n < N_BORDERS; n_checks++) {
         struct am_fit_gap *gap = border_gap(border);
 
-        if (n_looks == N_LOOKS && !r->may_wait)
+        if (n_checks == N_CHECKS && !r->may_wait)
             return;
 
         if (gap->size >= r->size) {
@@ -386,7 +386,7 @@ int am_fit_place_find(struct am_fit *fit, const struct am_fit_request *r,
 {
     /*
      * Small blocks have pages of their own.  In the holes beside large ones they would
-     * stay behind when the large ones go, each in a page of its own.
+     * stay behind when the large ones go, each in a separate page.
      */
     bool is_small = (r->size < fit->config.page / 4) != r->is_guest;
     uint64_t span = is_small ? fit->config.page : fit->config.span;

@@ -2,11 +2,11 @@
  * Small blocks, and the gaps of their pages.
  *
  * A small block lies in one page, and so does each gap beside it.  Then a gap has one of 4096
- * sizes, and each size has a list: two looks at a bitmap find the tightest gap that serves.
+ * sizes, and each size has a list: two lookups in a bitmap find the tightest gap that serves.
  * The gap of a page without blocks is the whole page, and in the last list.
  *
- * In a page with memory that other blocks live in, a small block comes and goes without a look at
- * pages, idle ones and costs.  That is nearly always so, and has functions of its own: a program
+ * In a page with memory that other blocks live in, a small block is placed and freed without a check of
+ * pages, idle ones and costs.  That is nearly always so, and has separate functions: a program
  * leaves little of the engine in the caches, so that each line of code and data counts.
  */
 #include "fit/internal.h"

@@ -158,7 +158,7 @@ struct aclmem_pool {
     uint64_t asleep;             /* bytes */
     uint64_t exportable;         /* bytes, freed ones that wait included */
     struct pool_block_list own;  /* exportable blocks */
-    struct pool_block_list left; /* those that were freed and have queued work */
+    struct pool_block_list left; /* freed blocks with queued work */
     struct pool_callback callbacks[N_CALLBACKS];
     unsigned n_callbacks;
     atomic_uint n_calling; /* threads inside them */
@@ -238,14 +238,14 @@ void pool_quick_flush(aclmem_pool *pool, bool is_all, struct pool_block_list *fl
  * What is live, and the peak of it.  No counter is common to all streams, since threads would meet
  * there.  So the peak is exact while one stream at a time is at work, and otherwise the
  * highest of what was found when memory was placed or figures were asked for.  A block that was
- * placed counts from now on; NULL: there is none.
+ * placed counts from now on; NULL: none.
  */
 uint64_t pool_sample_locked(aclmem_pool *pool, const struct pool_block *more);
 /* A block counts, or no longer. */
 void pool_count(aclmem_pool *pool, struct pool_block *block, int sign);
 void pool_table_insert(aclmem_pool *pool, struct pool_block *block);
 void pool_table_remove(aclmem_pool *pool, struct pool_block *block);
-/* The live block that begins at ptr, asleep or not; NULL: there is none. */
+/* The live block that begins at ptr, asleep or not; NULL: none. */
 struct pool_block *pool_table_find(aclmem_pool *pool, const void *ptr);
 /* The same, and it has another state from now on: one caller gets it. */
 struct pool_block *pool_table_claim(aclmem_pool *pool, const void *ptr,

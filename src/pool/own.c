@@ -2,7 +2,7 @@
  * Exportable blocks.
  *
  * What is exported is a handle, so such a block shares no page with others and has one
- * handle of its own, mapped as one range.  The placement engine knows nothing of it.  A freed one
+ * separate handle, mapped as one range.  The placement engine knows nothing of it.  A freed one
  * goes when the work on it is done.
  */
 #include "base/sys.h"

@@ -21,14 +21,14 @@
 /* The thread is inside a function that a pool calls when memory runs out. */
 static _Thread_local bool is_called_back;
 
-/* In whole pages; a limit near the largest number is none. */
+/* In whole pages; a limit near the largest number means no limit. */
 static size_t limit_round(const aclmem_pool *pool, size_t limit)
 {
     return limit < SIZE_MAX / 4 ? am_align_up(limit, pool->page)
                                 : SIZE_MAX / 4 / pool->page * pool->page;
 }
 
-/* Half as many addresses, and so on, where the system has not so many in a row. */
+/* Half as many addresses, and so on, if the system does not have that many in a row. */
 static size_t span_try(aclmem_pool *pool, size_t span)
 {
     uint64_t base;
@@ -225,7 +225,7 @@ aclError aclmem_pool_destroy(aclmem_pool *pool)
 
 struct am_fit_use pool_use_now_locked(aclmem_pool *pool, uint64_t streams)
 {
-    /* Two of the streams beyond those that are known have no order between them. */
+    /* Two streams beyond the known ones have no order between them. */
     if ((streams >> OTHERS & 1) != 0)
         streams = (streams & ~(1ull << OTHERS)) | 1ull << OTHERS_WORK;
     return (struct am_fit_use){.streams = streams, .ticket = pool->ticket};

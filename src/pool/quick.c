@@ -8,7 +8,7 @@
 #include "base/sys.h"
 #include "pool/internal.h"
 
-#define N_LOOKS 4u  /* at blocks of another size in the same bucket */
+#define N_CHECKS 4u /* blocks of another size in the same bucket */
 #define N_HEADS 64u /* of a stripe, at first */
 
 /* Blocks in a shard at most, of each kind; more hold pages that could go. */
@@ -122,7 +122,7 @@ static APART struct pool_block *shard_take(struct pool_shard *shard,
     am_latch_take(&shard->latch);
     block = LIST_FIRST(&shard->buckets[bucket_of(size)]);
     for (unsigned n = 0; block != NULL && block->size != size; n++)
-        block = n < N_LOOKS ? LIST_NEXT(block, in_bucket) : NULL;
+        block = n < N_CHECKS ? LIST_NEXT(block, in_bucket) : NULL;
     if (block != NULL) {
         kept_remove(shard, kept, block);
         block->asked = asked;
@@ -231,7 +231,7 @@ void pool_quick_flush(aclmem_pool *pool, bool is_all, struct pool_block_list *fl
 
             /*
              * No order is needed: blocks that this thread freed are counted, and so are those
-             * that another thread freed before it told this one.  A later one stays.
+             * that another thread freed before it notified this one.  A later one stays.
              */
             if (atomic_load_explicit(&kept->n, memory_order_relaxed) == 0)
                 continue;

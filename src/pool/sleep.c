@@ -3,10 +3,10 @@
  *
  * Contents are copied to the host for all blocks first, so that a copy that fails changes nothing.
  * Pages that an awake block touches too keep their memory; the bytes of the sleeping one in them
- * are restored all the same.
+ * are restored nevertheless.
  *
  * The pool's lock is dropped while a call waits, so pool->sleeping keeps a second call from the
- * blocks that the first has taken.  A block that another thread frees meanwhile is gone: lists are
+ * blocks that the first has taken.  A block that another thread frees in between is removed: lists are
  * read from the start again.
  */
 #include "base/sys.h"

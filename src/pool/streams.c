@@ -212,7 +212,7 @@ void pool_slots_freed_locked(aclmem_pool *pool, uint64_t slots, size_t size)
 
 /*
  * The oldest event of the slot that covers the ticket.  Another thread may be waiting for the one
- * that did: then there is a new one.  *ret_mark is NULL: the stream got there meanwhile.
+ * that did: then there is a new one.  *ret_mark is NULL: the stream has passed the mark.
  */
 static aclError slot_mark_of(aclmem_pool *pool, struct pool_slot *slot, uint64_t ticket,
                              struct pool_mark **ret_mark)
@@ -238,7 +238,7 @@ aclError pool_wait_locked(aclmem_pool *pool, const struct am_fit_use *use)
         rc = slot_mark_of(pool, slot, use->ticket, &mark);
         if (rc != ACL_SUCCESS || mark == NULL)
             continue;
-        /* The mark is not reused meanwhile: it waits in a list of this call alone. */
+        /* The mark is not reused: it is in a list of this call alone. */
         STAILQ_REMOVE(&slot->marks, mark, pool_mark, link);
         pthread_mutex_unlock(&pool->lock);
         rc = pool->streams->event_synchronize(mark->event);

@@ -19,7 +19,7 @@
 
 #define MAX_DEVICES 64
 
-/* Of the driver's functions those that load() names. */
+/* The functions of the driver that load() names. */
 static struct am_cuda_driver cu;
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;

@@ -20,10 +20,11 @@ struct verdict model_may_register(struct model *m, uintptr_t addr, size_t size,
     struct model_block *block = model_find_block(m, addr);
     bool is_pinned = block != NULL && (block->kind & (MODEL_PINNED | MODEL_MANAGED)) &&
                      size <= block->size - (addr - block->start);
+    bool is_start = block != NULL && block->kind == MODEL_PINNED && block->start == addr;
 
     deny(&v, addr == 0 || size == 0, ACL_ERROR_INVALID_PARAM);
     deny(&v, !m->has_current, ACL_ERROR_RT_CONTEXT_NULL);
-    deny(&v, addr % 4096 != 0, ACL_ERROR_RT_ADDR_UNALIGNED);
+    deny(&v, addr % 4096 != 0 && !is_start, ACL_ERROR_RT_ADDR_UNALIGNED);
     deny(&v, !is_program && !is_pinned, ACL_ERROR_RT_PARAM_INVALID);
     deny(&v, is_pinned && is_pinning && block->kind == MODEL_PINNED,
          ACL_ERROR_RT_PARAM_INVALID);

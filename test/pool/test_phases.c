@@ -22,7 +22,7 @@ enum {
 };
 
 struct mix {
-    unsigned generations, trainings; /* one in so many rounds */
+    unsigned generations, trainings; /* one in n rounds */
     unsigned stride;                 /* tokens of a step */
     unsigned flags;
     unsigned least; /* hundredths of a percent in use */

@@ -63,7 +63,7 @@ extern const struct am_reclaim am_heap_reclaim;
 
 /*
  * The bytes that a block takes.  The default rules let the program use all of them, the
- * strict ones only those that it asked for.
+ * strict ones only the bytes that it asked for.
  */
 static inline size_t am_heap_room(enum am_heap_kind kind, size_t asked, size_t pad)
 {

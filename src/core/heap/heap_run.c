@@ -43,7 +43,7 @@ static struct am_run *run_alloc(struct am_heap_shard *shard, unsigned class, siz
 }
 
 /*
- * Pinned memory is locked in steps: each class has a run of its own, most of which is
+ * Pinned memory is locked in steps: each class has its own run, most of which is
  * never allocated, and the system limits locked memory.
  */
 static aclError run_lock_pages(struct am_run *run, size_t end)

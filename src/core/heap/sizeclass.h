@@ -26,7 +26,7 @@ struct am_classes {
     unsigned n;
     uint32_t size[AM_CLASSES_MAX];
     uint8_t by_64[1024];  /* the class for n * 64 + 1 to n * 64 + 64 bytes */
-    uint8_t by_count[32]; /* the first class of which at most so many fit into a chunk */
+    uint8_t by_count[32]; /* the first class of which at most n fit into a chunk */
 };
 
 void am_classes_init(struct am_classes *classes, size_t page);

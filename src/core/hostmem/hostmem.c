@@ -160,7 +160,7 @@ aclError am_host_free(void *addr)
 }
 
 /*
- * Host memory of ours, as far as one address tells: a pinned block or a mapping of host
+ * Host memory of the library, by one address: a pinned block or a mapping of host
  * memory.
  */
 static bool is_ours_on_host(const void *addr, size_t size)

@@ -20,7 +20,7 @@
 #define WINDOW_SIZE (3 * AM_TIB)
 #define WINDOW_TRIES 8 /* then another mapping has the window */
 
-/* The advice for a page of 2 MB; a type of 0 is none. */
+/* The advice for a page of 2 MB; type 0: no advice. */
 struct page {
     uint64_t accessed_by; /* a bit for each device, and AM_HOST_BIT */
     aclrtMemManagedLocation preferred;
@@ -144,7 +144,7 @@ static aclError memory_map_locked(void *addr, size_t size) AM_REQUIRES(managed.l
         AM_TRY(am_domain_create(-1, -1, WINDOW_SIZE, &managed.domain));
     AM_TRY(am_phys_create_owned(size, &prop, managed.domain, &phys));
     rc = am_vspace_map_owned(addr, phys, true);
-    am_phys_put(phys); /* the mapping has a reference of its own */
+    am_phys_put(phys); /* the mapping holds a reference */
     return rc;
 }
 
@@ -401,8 +401,8 @@ aclError am_managed_check_attr(aclrtMemManagedRangeAttribute attr, size_t size)
     return ACL_SUCCESS;
 }
 
-/* Answers: a device's number, or one of these. */
-enum { ANSWER_HOST = -1, ANSWER_NONE = -2 };
+/* Results: a device's number, or one of these. */
+enum { RESULT_HOST = -1, RESULT_NONE = -2 };
 
 /*
  * Where all pages prefer to be, or were prefetched to; INVALID where that differs, or
@@ -412,7 +412,7 @@ static aclrtMemManagedLocation pages_location(const struct page *pages, size_t n
                                               bool is_prefetched)
 {
     static const aclrtMemManagedLocation none = {ACL_MEM_LOCATIONTYPE_INVALID,
-                                                 ANSWER_NONE};
+                                                 RESULT_NONE};
     aclrtMemManagedLocation all = none;
 
     for (size_t i = 0; i < n; i++) {
@@ -452,9 +452,9 @@ static void accessors_put(const struct page *pages, size_t n, int32_t *list,
             list[at++] = device;
     }
     if ((all & AM_HOST_BIT) && at < n_list)
-        list[at++] = ANSWER_HOST;
+        list[at++] = RESULT_HOST;
     while (at < n_list)
-        list[at++] = ANSWER_NONE;
+        list[at++] = RESULT_NONE;
 }
 
 static void attr_put(aclrtMemManagedRangeAttribute attr, const struct page *pages,
@@ -476,7 +476,7 @@ static void attr_put(aclrtMemManagedRangeAttribute attr, const struct page *page
         break;
     case ACL_MEM_RANGE_ATTRIBUTE_PREFERRED_LOCATION:
     case ACL_MEM_RANGE_ATTRIBUTE_LAST_PREFETCH_LOCATION:
-        *data = at.type == ACL_MEM_LOCATIONTYPE_HOST_NUMA ? ANSWER_HOST : at.id;
+        *data = at.type == ACL_MEM_LOCATIONTYPE_HOST_NUMA ? RESULT_HOST : at.id;
         break;
     default: /* the two ids */
         *data = at.id;
@@ -526,7 +526,7 @@ static aclError prefetch_open(const struct am_prefetch *prefetch, int32_t device
     return rc;
 }
 
-/* Memory that was freed since it was looked up needs nothing more. */
+/* Memory that was freed since its lookup is skipped. */
 static void prefetch_note(const struct am_prefetch *prefetch,
                           const aclrtMemManagedLocation *locations)
 {

@@ -1,6 +1,6 @@
 /*
  * User allocators: four functions and an object of the program's, described once and
- * registered with streams.  We keep them for whoever asks; nothing here calls them.
+ * registered with streams.  The library stores them for queries and does not call them.
  *
  * A stream keeps what is registered with it, also when the description is destroyed.
  */

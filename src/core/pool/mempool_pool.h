@@ -104,7 +104,7 @@ void am_pool_stream_synced_locked(struct am_pool *pool, int32_t stream)
 /* Destroys idle memory, idle longest first, until the pool has at most n chunks. */
 void am_pool_shrink_locked(struct am_pool *pool, size_t n) AM_REQUIRES(pool->lock);
 
-/* How many chunks so many bytes are. */
+/* The number of chunks that `size` bytes need. */
 static inline size_t am_pool_chunks(uint64_t size)
 {
     return (size_t)(size >> AM_CHUNK_SHIFT) + ((size & (AM_CHUNK - 1)) != 0);
