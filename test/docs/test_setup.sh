@@ -75,8 +75,9 @@ has "a missing C++ compiler is reported" "$(CXX=/nonexistent/c++ configure)" "li
 said=$(CXX='' configure) && grep -q "libaclmem_torch.so:" "$folder/build/build.ninja" ||
     fail "a C++ compiler that arrived later is not found: $said"
 grep -q '^CMAKE_CXX_COMPILER:.*clang' "$folder/build/CMakeCache.txt" && fail "the C++ compiler is not g++"
-said=$(ninja -C "$folder/build" src/torch/CMakeFiles/aclmem_torch.dir/edge.cpp.o 2>&1) ||
-    fail "g++ takes the options beside clang: $said"
+# The command alone: as a target it needs the libraries that it is linked with.
+compile=$(ninja -C "$folder/build" -t commands src/torch/CMakeFiles/aclmem_torch.dir/edge.cpp.o | tail -n 1)
+said=$(cd "$folder/build" && sh -c "${compile:-false}" 2>&1) || fail "g++ takes the options beside clang: $compile: $said"
 
 # ---- packing the sources where git fails: none is needed ----
 
