@@ -112,7 +112,6 @@ static int threads_grow_locked(void) AM_REQUIRES(calls.lock);
 /* The function has returned, or has ended its thread. */
 static void call_end(struct call *call)
 {
-    am_sched_function_end(&am_sched);
     call->task.runner = 0;
     inside = call->outer;
     am_lock(&calls.lock);
@@ -125,6 +124,7 @@ static void call_end(struct call *call)
     pthread_cond_broadcast(&calls.done);
     am_unlock(&calls.lock);
     am_waitlist_wake(&call->waiting);
+    am_sched_function_end(&am_sched); /* chaos mode: its queue is ready again */
 }
 
 /* The function ended its thread, as functions of an ended interpreter do. */
