@@ -176,7 +176,6 @@ static bool launched_collect(void)
  */
 static void runtime_init(void)
 {
-    am_domain_set_reclaim(&am_heap_reclaim);
     am_domain_set_collect(launched_collect);
     am_stream_set_synced(am_pool_synced);
     am_sched_init(&am_sched);

@@ -13,14 +13,8 @@
 #define CREDIT_MAX (8 * AM_MIB) /* of a shard, */
 #define CREDIT_PART 2048        /* and at most this part of the domain */
 
-/* Set before the first domain is made; NULL: nothing is kept for later. */
-static const struct am_reclaim *reclaim;
+/* Set before the first domain is created. */
 static bool (*collect)(void);
-
-void am_domain_set_reclaim(const struct am_reclaim *hooks)
-{
-    reclaim = hooks;
-}
 
 void am_domain_set_collect(bool (*hook)(void))
 {
@@ -29,7 +23,7 @@ void am_domain_set_collect(bool (*hook)(void))
 
 size_t am_domain_idle(struct am_domain *domain)
 {
-    return reclaim != NULL ? reclaim->idle(domain) : 0;
+    return domain->reclaim != NULL ? domain->reclaim->idle(domain) : 0;
 }
 
 /* ---- credits ---- */
@@ -109,7 +103,7 @@ bool am_domain_trim(struct am_domain *domain)
 {
     bool has_any = charges_release(domain);
 
-    return (reclaim != NULL && reclaim->trim(domain)) || has_any;
+    return (domain->reclaim != NULL && domain->reclaim->trim(domain)) || has_any;
 }
 
 /* ---- life ---- */

@@ -34,6 +34,7 @@
 enum am_bank_kind { AM_BANK_MAIN, AM_BANK_PINNED, AM_BANK_COUNT };
 
 struct am_phys;
+struct am_reclaim;
 
 /* A shard's part of a domain. */
 union am_domain_part {
@@ -53,8 +54,9 @@ struct am_domain {
     int32_t device; /* logical id; -1: the host */
     int32_t driver; /* the driver's id of the same */
     size_t capacity;
-    struct am_ledger *ledger; /* NULL: usage is counted in this process alone */
-    bool is_isolated;         /* the options of the library's start, for the bank */
+    struct am_ledger *ledger;         /* NULL: usage is counted in this process alone */
+    const struct am_reclaim *reclaim; /* NULL: no heap */
+    bool is_isolated; /* the options of the library's start, for the bank */
     bool commit_now;
     size_t credit_max;                             /* bytes of credit of a shard */
     atomic_bool has_credits;                       /* some shard keeps, or kept, some */
@@ -109,19 +111,18 @@ aclError am_domain_share(struct am_domain *domain, size_t size, uint64_t *ret_sh
 
 /*
  * Memory that the heaps keep for reuse: it is not charged, but a real device has less free
- * memory.  The heaps register how to count it and how to free it.
+ * memory.  A heap that opens a domain sets how to count it and how to free it.
  */
 struct am_reclaim {
     size_t (*idle)(struct am_domain *domain); /* bytes */
     bool (*trim)(struct am_domain *domain);   /* frees them; false: there were none */
 };
-void am_domain_set_reclaim(const struct am_reclaim *reclaim);
 /*
  * Work that a device has done may keep memory that the program has freed, until a thread
  * asks the device.  Streams register how to ask; false: no work was done since.
  */
 void am_domain_set_collect(bool (*collect)(void));
-/* The same two, by whatever is registered. */
+/* Both, for the domain. */
 size_t am_domain_idle(struct am_domain *domain);
 bool am_domain_trim(struct am_domain *domain);
 

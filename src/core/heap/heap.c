@@ -486,10 +486,13 @@ static void heap_open(struct am_domain *domain, enum am_heap_kind kind)
     heap->domain = domain;
 }
 
+static const struct am_reclaim heap_reclaim;
+
 void am_heap_open(struct am_domain *domain)
 {
     bool is_rc = (am_setup.product->features & AM_PRODUCT_RC) != 0;
 
+    domain->reclaim = &heap_reclaim;
     if (domain->device >= 0)
         heap_open(domain, AM_HEAP_DEVICE);
     if (domain->device < 0 || is_rc)
@@ -582,7 +585,7 @@ static bool domain_trim(struct am_domain *domain)
     return has_any;
 }
 
-const struct am_reclaim am_heap_reclaim = {.idle = domain_idle, .trim = domain_trim};
+static const struct am_reclaim heap_reclaim = {.idle = domain_idle, .trim = domain_trim};
 
 static uint64_t shard_count(struct am_heap_shard *shard, uint64_t *size)
 {

@@ -56,9 +56,6 @@ void am_heap_open(struct am_domain *domain);
 void am_heap_close(struct am_domain *domain);
 void am_heap_kill(struct am_domain *domain);
 
-/* The idle runs of a domain, for am_domain_set_reclaim(). */
-extern const struct am_reclaim am_heap_reclaim;
-
 #define AM_HEAP_PAD 32 /* bytes that aclrtMalloc adds on most products */
 
 /*
