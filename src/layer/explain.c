@@ -32,7 +32,7 @@ static atomic_bool is_installed;
 static pid_t owner;
 
 /* snprintf of numbers allocates nothing; the line is one write(). */
-static void touch_say(uintptr_t addr, const struct am_watch_place *place)
+static void touch_print(uintptr_t addr, const struct am_watch_place *place)
 {
     char line[512];
     int n = snprintf(line, sizeof line,
@@ -48,7 +48,7 @@ static void touch_say(uintptr_t addr, const struct am_watch_place *place)
         return; /* there is nowhere to say it */
 }
 
-static void reserved_say(uintptr_t addr)
+static void reserved_print(uintptr_t addr)
 {
     char line[256];
     int n = snprintf(line, sizeof line,
@@ -99,11 +99,11 @@ static void fault_explain(int number, siginfo_t *info, void *context)
     sigaction(number, &plain, NULL); /* first: a fault in here ends it as well */
     if (am_watch_find(addr, &place)) {
         if (report == NULL || !report(addr, instruction_of(context)))
-            touch_say(addr, &place);
+            touch_print(addr, &place);
     } else if (addr < AM_NULL_MAX && report != NULL) {
         report(addr, instruction_of(context));
     } else if (info->si_code == SEGV_ACCERR && am_watch_is_reserved(addr)) {
-        reserved_say(addr);
+        reserved_print(addr);
     }
 }
 

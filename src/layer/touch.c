@@ -239,7 +239,7 @@ static void report_touch(const struct am_object *block, uint64_t addr, bool is_w
     am_finding_report(&f);
 }
 
-static void touch_look(uintptr_t addr, uintptr_t instruction, bool is_write)
+static void touch_check(uintptr_t addr, uintptr_t instruction, bool is_write)
 {
     struct am_object *block = am_area_find(addr);
     struct am_access other;
@@ -272,7 +272,7 @@ static bool touch_let(uintptr_t addr, uintptr_t instruction, bool is_write)
         return false;
     if (touch.owner == getpid() && !am_thread_is_inside()) {
         am_lock(&am_check.lock);
-        touch_look(addr, instruction, is_write);
+        touch_check(addr, instruction, is_write);
         am_unlock(&am_check.lock);
     }
     return mprotect((void *)(addr & ~(AM_PAGE - 1)), AM_PAGE, PROT_READ | PROT_WRITE) ==

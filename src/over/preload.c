@@ -90,7 +90,7 @@ void am_watch_held(void (*changed)(int device, uint64_t held))
 
 /* ---- what the other library lacks ---- */
 
-static void missing_say(const char *name)
+static void missing_report(const char *name)
 {
     if (!am_thread_is_querying()) /* the program called it */
         am_log(AM_LOG_ERROR, "%s is called, and \"%s\" does not have it", name,
@@ -100,13 +100,13 @@ static void missing_say(const char *name)
 #define AM_API(ret_, name_, params_, args_, sig_) \
     static aclError missing_##name_ params_ \
     { \
-        missing_say(#name_); \
+        missing_report(#name_); \
         return ACL_ERROR_RT_FEATURE_NOT_SUPPORT; \
     }
 #define AM_API_RET(ret_, name_, params_, args_, sig_) \
     static ret_ missing_##name_ params_ \
     { \
-        missing_say(#name_); \
+        missing_report(#name_); \
         return 0; \
     }
 #include "api/api.def"
@@ -131,7 +131,7 @@ static void missing_say(const char *name)
 #define MISSING(name_) \
     static intptr_t missing_##name_(void) \
     { \
-        missing_say(#name_); \
+        missing_report(#name_); \
         return 0; \
     }
 
