@@ -124,6 +124,7 @@ static void call_end(struct call *call)
     pthread_cond_broadcast(&calls.done);
     am_unlock(&calls.lock);
     am_waitlist_wake(&call->waiting);
+    am_sched.n_functions--;
     am_sched_function_end(&am_sched); /* chaos mode: its queue is ready again */
 }
 
@@ -154,7 +155,7 @@ static void call_run(struct call *call)
 
     call->outer = inside;
     inside = call;
-    am_sched_function_begin(&am_sched);
+    am_sched.n_functions++;
     depth = am_epoch_suspend();
     pthread_cleanup_push(call_break_off, call);
     call->function(call->data);

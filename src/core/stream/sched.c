@@ -229,10 +229,10 @@ static bool polled_step_locked(struct am_sched *sched) AM_REQUIRES(sched->lock)
     return has_moved;
 }
 
-/* Chaos mode: whether a function of the program has to end first. */
+/* Chaos mode: whether a function of the program has to end before this thread's next step. */
 static bool is_paused_locked(struct am_sched *sched) AM_REQUIRES(sched->lock)
 {
-    return sched->pause.left > 0 && sched->pause_runner != (uint64_t)pthread_self() &&
+    return sched->pause.left > 0 && sched->paused == (uint64_t)pthread_self() &&
            am_timeout_check(&sched->pause, am_clock(), CHAOS_CHECK_INTERVAL);
 }
 
@@ -278,21 +278,12 @@ void am_sched_pause(struct am_sched *sched)
     am_lock(&sched->lock);
     if (sched->setup.is_chaotic)
         sched->pause = (struct am_timeout){AM_CHAOS_PAUSE, am_clock()};
-    sched->pause_runner = 0;
-    am_unlock(&sched->lock);
-}
-
-void am_sched_function_begin(struct am_sched *sched)
-{
-    sched->n_functions++;
-    am_lock(&sched->lock);
-    sched->pause_runner = (uint64_t)pthread_self();
+    sched->paused = (uint64_t)pthread_self();
     am_unlock(&sched->lock);
 }
 
 void am_sched_function_end(struct am_sched *sched)
 {
-    sched->n_functions--;
     am_lock(&sched->lock);
     sched->pause.left = 0;
     am_unlock(&sched->lock);

@@ -37,8 +37,8 @@
 #define AM_POLL_INTERVAL UINT64_C(50000)
 
 /*
- * In chaos mode no task runs while a function of the program runs, for at most this long:
- * the function may wait for another task.
+ * In chaos mode the thread whose step made a function of the program due does no other step
+ * until the function has ended, for at most this long: the function may wait for a task.
  */
 #define AM_CHAOS_PAUSE (AM_SECOND / 2)
 
@@ -101,7 +101,7 @@ struct am_sched {
     TAILQ_HEAD(, am_share) shares;
     uint64_t random;           /* state of chaos mode's generator */
     struct am_timeout pause;   /* chaos mode: a function of the program runs */
-    uint64_t pause_runner;     /* in this thread, which may do steps; 0: not begun */
+    uint64_t paused;           /* the thread that does no step until the function ends */
     _Atomic uint64_t activity; /* chaos mode: counts calls */
     atomic_uint n_waiting;     /* threads in am_wait_locked() */
     atomic_uint n_functions;   /* functions of the program that run for queues */
@@ -148,9 +148,8 @@ void am_sched_nudge(struct am_sched *sched);
 /* Until when a thread that does the steps may sleep. */
 uint64_t am_sched_next_step(struct am_sched *sched);
 
-/* Chaos mode: a function of the program is due, begins in this thread, and ends. */
+/* Chaos mode: this thread does no step until a function of the program has ended. */
 void am_sched_pause(struct am_sched *sched);
-void am_sched_function_begin(struct am_sched *sched);
 void am_sched_function_end(struct am_sched *sched);
 
 /* Whether a task runs, will run, or ran since n_completed was read: memory may change. */
