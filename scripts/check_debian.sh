@@ -30,11 +30,12 @@ suite_of() {
     esac
 }
 
-# tree_copy FOLDER: the files of this working tree; the build folder there is kept.
+# tree_copy FOLDER: the files of this working tree; the build folder there is kept.  All files are new, because a file that
+# changed before the last build would be older than its object.
 tree_copy() {
     mkdir -p "$1"
     find "$1" -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
-    tar -c -C "$root" --exclude=./build --exclude=./.git . | tar -x --no-same-owner -C "$1"
+    tar -c -C "$root" --exclude=./build --exclude=./.git . | tar -x -m --no-same-owner -C "$1"
 }
 
 # inside VERSION SYSTEM COMMAND: as process 1 of the namespaces.
