@@ -17,8 +17,23 @@ def version():
         return re.search(r"project\(aclmem VERSION (\S+)", file.read()).group(1)
 
 
+def tracked():
+    """The files that git tracks; None if this is not a repository, or git is missing or fails."""
+    if not os.path.exists(os.path.join(ROOT, ".git")):
+        return None
+    try:  # safe.directory: the clone may belong to another user
+        done = subprocess.run(["git", "-C", ROOT, "-c", "safe.directory=" + ROOT, "ls-files", "-z"],
+                              stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, check=True)
+    except (OSError, subprocess.CalledProcessError):
+        return None
+    return [n for n in os.fsdecode(done.stdout).split("\0") if n and os.path.lexists(os.path.join(ROOT, n))]
+
+
 def sources():
-    """The files that are packed: all but what .gitignore names.  git itself is not needed."""
+    """The files that are packed: those that git tracks; without git all but what .gitignore names."""
+    found = tracked()
+    if found is not None:
+        return sorted(found)
     found = []
     for at, folders, names in os.walk(ROOT):
         left_out = {"__pycache__"} | ({"build", ".cache", ".git"} if at == ROOT else set())
