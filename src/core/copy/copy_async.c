@@ -29,6 +29,7 @@ struct outcome {
 struct remote_run {
     struct am_waitlist waiting; /* the stream's queue */
     bool is_started;
+    bool is_closed;      /* the thread has released the memory */
     atomic_bool is_done; /* written last */
     aclError rc;
     char why[512];
@@ -142,12 +143,11 @@ static void copy_free(struct am_task *task)
 {
     struct copy_task *ct = (struct copy_task *)task;
 
-    if (ct->remote != NULL) {
-        if (!am_ref_drop(&ct->refs))
-            return; /* its thread still uses the memory */
-        free(ct->remote);
-    }
-    am_transfer_close(&ct->transfer);
+    if (ct->remote != NULL && !am_ref_drop(&ct->refs))
+        return; /* its thread still uses the memory */
+    if (ct->remote == NULL || !ct->remote->is_closed)
+        am_transfer_close(&ct->transfer);
+    free(ct->remote);
     free(ct);
 }
 
@@ -174,8 +174,11 @@ static void *remote_thread(void *arg)
     rc = am_transfer_run(&ct->transfer);
     am_error_capture_end(before);
     ct->remote->rc = rc;
-    ct->remote->is_done = true;
     am_epoch_enter();
+    /* Before the stream goes on: memory that the program then frees is free at once. */
+    am_transfer_close(&ct->transfer);
+    ct->remote->is_closed = true;
+    ct->remote->is_done = true;
     am_waitlist_wake(&ct->remote->waiting);
     copy_free(&ct->task);
     am_epoch_leave();
