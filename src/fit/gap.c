@@ -67,6 +67,22 @@ struct am_fit_border *am_fit_bin_next(struct am_fit_bins *bins,
     return next != NULL ? next : am_fit_bin_first(bins, i + 1);
 }
 
+/* The first border of the last bin before this one. */
+static struct am_fit_border *bin_before(struct am_fit_bins *bins, uint64_t i)
+{
+    uint64_t word = i / 64;
+    uint64_t bits = bins->bits[word] & ((1ull << i % 64) - 1);
+    uint64_t words = bins->words & ((1ull << word) - 1);
+
+    if (bits == 0) {
+        if (words == 0)
+            return NULL;
+        word = 63 - (unsigned)__builtin_clzll(words);
+        bits = bins->bits[word];
+    }
+    return LIST_FIRST(&bins->lists[64 * word + 63 - (unsigned)__builtin_clzll(bits)]);
+}
+
 static uint64_t bin_of(const struct am_fit *fit, struct am_fit_border *border)
 {
     struct am_fit_gap *gap = border_gap(border);
@@ -140,6 +156,19 @@ struct am_fit_border *am_fit_border_first(struct am_fit *fit, uint64_t free)
 struct am_fit_border *am_fit_border_next(struct am_fit *fit, struct am_fit_border *border)
 {
     return am_fit_bin_next(&fit->borders, border, bin_of(fit, border));
+}
+
+struct am_fit_border *am_fit_border_below(struct am_fit *fit, uint64_t free)
+{
+    return bin_before(&fit->borders, free >> fit->bin_shift);
+}
+
+struct am_fit_border *am_fit_border_previous(struct am_fit *fit,
+                                             struct am_fit_border *border)
+{
+    struct am_fit_border *next = LIST_NEXT(border, in_bin);
+
+    return next != NULL ? next : bin_before(&fit->borders, bin_of(fit, border));
 }
 
 struct am_fit_use am_fit_gap_use(const struct am_fit *fit, const struct am_fit_gap *gap,

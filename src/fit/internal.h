@@ -164,6 +164,10 @@ struct am_fit_gap *am_fit_gap_widest(struct am_fit *fit);
 struct am_fit_border *am_fit_border_first(struct am_fit *fit, uint64_t free);
 struct am_fit_border *am_fit_border_next(struct am_fit *fit,
                                          struct am_fit_border *border);
+/* The border with the most free bytes, but less than `free`, and the next one; NULL: none. */
+struct am_fit_border *am_fit_border_below(struct am_fit *fit, uint64_t free);
+struct am_fit_border *am_fit_border_previous(struct am_fit *fit,
+                                             struct am_fit_border *border);
 
 /* The bins: a border comes into one and out of it; the first one from a bin on, and the next. */
 void am_fit_bin_insert(struct am_fit_bins *bins, struct am_fit_border *border,

@@ -185,15 +185,22 @@ static bool has_room_to_skip(const struct am_fit *fit, uint64_t size)
 /*
  * Blocks of whole pages begin at a page: there they never share one.  So do those whose last
  * page is nearly full, which lose less that way than at two borders when their
- * neighbours go.
+ * neighbours go.  What they lose is little of the page, and of the block.
  */
 static bool is_whole(const struct am_fit *fit, uint64_t size)
 {
+    uint64_t unused = fit_in_page(fit, -size);
+
+    return has_room_to_skip(fit, size) && unused <= fit->config.page / 10 &&
+           unused <= size / 100;
+}
+
+/* The bytes of a border that a block skips to begin or end at a page, unless they save one. */
+static uint64_t border_skip(const struct am_fit *fit, uint64_t size, uint64_t free)
+{
     uint64_t odd = fit_in_page(fit, size);
 
-    if (!has_room_to_skip(fit, size))
-        return false;
-    return odd == 0 || (size > fit->config.page && odd >= fit->config.page / 10 * 9);
+    return (odd == 0 || odd > free) && is_whole(fit, size) ? free : 0;
 }
 
 /*
@@ -207,7 +214,7 @@ static uint64_t border_loss(const struct am_fit *fit, const struct am_fit_reques
     if (gap->size == r->size)
         return 0;
     if (is_whole(fit, r->size))
-        return free;
+        return border_skip(fit, r->size, free);
     return free == 0 ? fit->config.page : 0;
 }
 
@@ -215,7 +222,7 @@ static void try_left(struct am_fit *fit, const struct am_fit_request *r,
                      struct am_fit_gap *gap, struct am_fit_place *best)
 {
     uint64_t free = fit_in_page(fit, -gap->addr);
-    uint64_t skip = is_whole(fit, r->size) ? free : 0;
+    uint64_t skip = border_skip(fit, r->size, free);
 
     if (gap_has_left(gap) && gap->size - r->size >= skip)
         try_at(fit, r, gap, gap->addr + skip, border_loss(fit, r, gap, free), best);
@@ -226,20 +233,23 @@ static void try_right(struct am_fit *fit, const struct am_fit_request *r,
 {
     uint64_t end = gap->addr + gap->size;
     uint64_t free = fit_in_page(fit, end);
-    uint64_t skip = is_whole(fit, r->size) ? free : 0;
+    uint64_t skip = border_skip(fit, r->size, free);
 
     if (gap_has_right(gap) && gap->size - r->size >= skip)
         try_at(fit, r, gap, end - r->size - skip, border_loss(fit, r, gap, free), best);
 }
 
+typedef struct am_fit_border *border_step_fn(struct am_fit *fit,
+                                             struct am_fit_border *border);
+
 /*
- * Borders with at least `free` bytes.  Many may belong to narrow gaps; all are checked
+ * A border and those after it.  Many may belong to narrow gaps; all are checked
  * only when there is no place otherwise.
  */
-static void try_borders(struct am_fit *fit, const struct am_fit_request *r, uint64_t free,
+static void try_borders(struct am_fit *fit, const struct am_fit_request *r,
+                        struct am_fit_border *border, border_step_fn *step,
                         struct am_fit_place *best)
 {
-    struct am_fit_border *border = am_fit_border_first(fit, free);
     unsigned n = 0;
 
     for (unsigned n_checks = 0; border != NULL && n < N_BORDERS; n_checks++) {
@@ -255,7 +265,7 @@ static void try_borders(struct am_fit *fit, const struct am_fit_request *r, uint
                 try_left(fit, r, gap, best);
             n++;
         }
-        border = am_fit_border_next(fit, border);
+        border = step(fit, border);
     }
 }
 
@@ -358,6 +368,7 @@ static void find_small(struct am_fit *fit, const struct am_fit_request *r,
 static void find_large(struct am_fit *fit, const struct am_fit_request *r,
                        struct am_fit_place *best)
 {
+    uint64_t odd = fit_in_page(fit, r->size);
     uint64_t n_pages = (r->size + fit->config.page - 1) >> fit->page_shift;
     uint64_t fresh = n_pages * (COST_NEW + cost_unmapped(fit, r->size));
     struct am_fit_gap *gap = am_fit_gap_tightest(fit, r->size);
@@ -370,9 +381,12 @@ static void find_large(struct am_fit *fit, const struct am_fit_request *r,
     }
     if (is_perfect(r, best) && (best->n_new == 0 || r->may_grow))
         return;
-    try_borders(fit, r, fit_in_page(fit, r->size), best);
-    if (best->cost >= n_pages * COST_NEW)
-        try_borders(fit, r, 0, best);
+    try_borders(fit, r, am_fit_border_first(fit, odd), am_fit_border_next, best);
+    if (best->cost >= n_pages * COST_NEW) {
+        /* No page is saved: what is left of one becomes larger where most of it was free. */
+        try_borders(fit, r, am_fit_border_below(fit, odd), am_fit_border_previous, best);
+        try_borders(fit, r, am_fit_border_first(fit, 0), am_fit_border_next, best);
+    }
     if (best->cost > n_pages * COST_NEW)
         try_empty(fit, r, best);
     if (best->cost > fresh)
