@@ -8,7 +8,7 @@
  * code; it changes what its output arguments point to on success only, unless its comment
  * says otherwise.
  *
- * A code's number tells where an error comes from: 1xxxxx the program can correct, 2xxxxx
+ * The number of a code shows the origin of the error: 1xxxxx the program can correct, 2xxxxx
  * a resource or feature is missing, 3xxxxx a limit in operation was met, 5xxxxx a fault
  * underneath.  Codes x07xxx are in error_codes/rt_error_codes.h, codes x45xxx in
  * error_codes/ge_error_codes.h.

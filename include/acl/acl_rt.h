@@ -712,7 +712,7 @@ ACL_FUNC_VISIBILITY aclError aclrtMemMapNoAccess(void *virPtr, size_t size, size
 ACL_FUNC_VISIBILITY aclError aclrtMemSetAccess(void *virPtr, size_t size,
                                                aclrtMemAccessDesc *desc, size_t count);
 
-/* Tells what a location may do with a mapping; flag receives an aclrtMemAccessFlags. */
+/* Returns what a location may do with a mapping; flag receives an aclrtMemAccessFlags. */
 ACL_FUNC_VISIBILITY aclError aclrtMemGetAccess(void *virPtr, aclrtMemLocation *location,
                                                uint64_t *flag);
 
@@ -850,7 +850,7 @@ ACL_FUNC_VISIBILITY aclError aclrtFreeHostWithDevSync(void *hostPtr);
 ACL_FUNC_VISIBILITY aclError aclrtHostRegister(void *ptr, uint64_t size,
                                                aclrtHostRegisterType type, void **devPtr);
 
-/* The same by ACL_HOST_REG_ flags; aclrtHostGetDevicePointer tells the address. */
+/* The same by ACL_HOST_REG_ flags; aclrtHostGetDevicePointer returns the address. */
 ACL_FUNC_VISIBILITY aclError aclrtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag);
 ACL_FUNC_VISIBILITY aclError aclrtHostGetDevicePointer(void *pHost, void **pDevice,
                                                        uint32_t flag);
@@ -904,7 +904,7 @@ ACL_FUNC_VISIBILITY aclError aclrtMemInvalidate(void *devPtr, size_t size);
 ACL_FUNC_VISIBILITY aclError aclrtGetMemInfo(aclrtMemAttr attr, size_t *free,
                                              size_t *total);
 
-/* Use by module, the largest first; outputNum tells how many entries were filled. */
+/* Use by module, the largest first; outputNum receives how many entries were filled. */
 ACL_FUNC_VISIBILITY aclError aclrtGetMemUsageInfo(int32_t deviceId,
                                                   aclrtMemUsageInfo *memUsageInfo,
                                                   size_t inputNum, size_t *outputNum);
@@ -1179,7 +1179,7 @@ ACL_FUNC_VISIBILITY aclError aclrtDestroyContext(aclrtContext context);
 /* Switches the calling thread to the context and to its device. */
 ACL_FUNC_VISIBILITY aclError aclrtSetCurrentContext(aclrtContext context);
 
-/* Stores NULL when there is none, even though it then returns an error. */
+/* Stores NULL if no context exists, even though it then returns an error. */
 ACL_FUNC_VISIBILITY aclError aclrtGetCurrentContext(aclrtContext *context);
 ACL_FUNC_VISIBILITY aclError aclrtCtxGetCurrentDefaultStream(aclrtStream *stream);
 
@@ -1343,7 +1343,7 @@ ACL_FUNC_VISIBILITY aclError aclrtSetOpExecuteTimeOutWithMs(uint32_t timeout);
 ACL_FUNC_VISIBILITY aclError aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode);
 ACL_FUNC_VISIBILITY aclError aclrtGetDeviceSatMode(aclrtFloatOverflowMode *mode);
 
-/* Whether overflows are looked for in a stream: 1 or 0. */
+/* Whether overflows are detected in a stream: 1 or 0. */
 ACL_FUNC_VISIBILITY aclError aclrtSetStreamOverflowSwitch(aclrtStream stream,
                                                           uint32_t flag);
 ACL_FUNC_VISIBILITY aclError aclrtGetStreamOverflowSwitch(aclrtStream stream,

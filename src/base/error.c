@@ -114,7 +114,7 @@ static void messages_add(struct messages *to, const char *message)
     to->text[n + 1 + old] = '\0';
 }
 
-static void error_keep(const char *message)
+static void error_store(const char *message)
 {
     struct messages *mine;
 
@@ -150,7 +150,7 @@ void am_error_report(int code, const char *fmt, ...)
         snprintf(error_capture.text, error_capture.size, "%s", message);
     } else {
         error_last = code;
-        error_keep(message);
+        error_store(message);
     }
     if (am_log_shows(AM_LOG_DEBUG))
         am_log(AM_LOG_DEBUG, "%s", message);

@@ -57,7 +57,7 @@ struct am_object;
 /* Of an object, made at the first need; NULL without memory. */
 struct am_bytes *am_bytes_of(struct am_object *object);
 struct am_bytes *am_bytes_get(struct am_bytes *bytes);
-/* The bytes that have the history: those that were exported, of imported ones. */
+/* The bytes that have the history: the exported bytes, if these are imported. */
 static inline struct am_bytes *am_bytes_root(struct am_bytes *bytes)
 {
     return bytes != NULL && bytes->origin != NULL ? bytes->origin : bytes;
@@ -66,7 +66,7 @@ void am_bytes_put(struct am_bytes *bytes);
 
 /*
  * An access that no clock orders with this one: `clock` is what this one knows.  False:
- * there is none.  Two reads do not conflict.
+ * no conflict exists.  Two reads do not conflict.
  */
 bool am_bytes_conflict(struct am_bytes *bytes, uint64_t at, uint64_t size,
                        const struct am_access *access, const struct am_clock *clock,

@@ -30,7 +30,7 @@
 
 static const struct hook {
     uint16_t effect;
-    uint16_t stream; /* its offset in the arguments; UINT16_MAX: there is none */
+    uint16_t stream; /* its offset in the arguments; UINT16_MAX: no stream */
     am_hook before;
     am_hook after;
 } hooks[AM_API_COUNT] = {
@@ -140,11 +140,11 @@ static void call_begin(struct am_call *call)
     call->era = am_check.era;
     call->device = -1;
     call->is_free = (what & AM_FREES) != 0;
-    call->is_unseen = thread == NULL || what == AM_LOOKS || what == AM_ASKS_ERROR ||
+    call->is_unseen = thread == NULL || what == AM_QUERIES || what == AM_ASKS_ERROR ||
                       (what == AM_LINTS && !am_kind_is_on(AM_KIND_portability));
     if (thread == NULL)
         return;
-    if (what & AM_LOOKS)
+    if (what & AM_QUERIES)
         quarantine_flush();
     if (what == AM_ASKS_ERROR)
         am_ignored_forget();

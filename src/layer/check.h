@@ -217,7 +217,7 @@ struct am_object *am_handle_use(struct am_call *call, enum am_object_kind kind,
 /* ---- leaks.c ---- */
 
 /*
- * Tells what is left at the end of a device (-1: of everything), of the objects that were
+ * Reports what is left at the end of a device (-1: of everything), of the objects that were
  * made after the one with this serial number.
  */
 void am_leaks_report(int device, uint64_t since, const char *when);

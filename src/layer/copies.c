@@ -452,7 +452,7 @@ void am_before_cmo_set_desc(struct am_call *call)
     range_add(call, a->cmoDesc, 64, true, "cmoDesc");
 }
 
-/* Tells two areas at one address apart. */
+/* Distinguishes two areas at one address. */
 static uint64_t area_number(const struct am_object *area)
 {
     return area != NULL ? area->serial : 0;

@@ -19,7 +19,7 @@
     X(SETS) \
     X(ASKS_ERROR) \
     X(ENDS) \
-    X(LOOKS) \
+    X(QUERIES) \
     X(LINTS)
 
 enum {

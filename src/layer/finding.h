@@ -79,7 +79,7 @@ void am_findings_open(const char *folder);
 void am_finding_begin(struct am_finding *finding, enum am_kind_of_finding kind,
                       const char *format, ...) __attribute__((format(printf, 3, 4)));
 void am_finding_at(struct am_finding *finding, const char *what, struct am_site site);
-/* Tells it, unless its kind is off. */
+/* Reports the finding, unless its kind is off. */
 void am_finding_report(const struct am_finding *finding);
 
 /*

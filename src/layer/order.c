@@ -189,7 +189,7 @@ void am_work_begin(struct am_work *work, enum am_work_type type, struct am_call 
     work->agent = agent;
     work->pieces = work->inline_pieces;
     work->n_max = AM_PIECES_INLINE;
-    if (agent == NULL) /* a function may run, and tell the host more, during the call */
+    if (agent == NULL) /* a function may run, and notify the host, during the call */
         am_clock_join(&work->host, &host.clock);
 }
 

@@ -191,7 +191,7 @@ bool am_agent_is_stalled(const struct am_agent *agent, struct am_site *ret_site)
 /* touch.c: queued work uses the bytes of a pinned block from now on. */
 void am_touch_watch(struct am_bytes *bytes);
 
-/* Tells how the work of an access conflicts with another: race.c */
+/* Reports how the work of an access conflicts with another: race.c */
 void am_report_race(const struct am_piece *piece, uint64_t at, const struct am_work *work,
                     const struct am_access *other);
 

@@ -41,7 +41,7 @@ void am_guard_set(struct am_object *block);
 /* The block whose guard addr lies in; NULL: none. */
 struct am_object *am_guard_find(uint64_t addr);
 /*
- * Tells when bytes behind the block were written; `call` is where it was seen.  Nothing
+ * Reports when bytes behind the block were written; `call` is where it was seen.  Nothing
  * while another call may end the block.
  */
 void am_guard_check(struct am_call *call, struct am_object *block);

@@ -129,7 +129,7 @@ static const struct stack *stack_find(const uintptr_t *frame, uint32_t n, uint64
     return s;
 }
 
-/* Memory that is never given back; NULL when there is none. */
+/* A permanent allocation; NULL if memory is short. */
 static void *arena_take_locked(size_t size)
 {
     void *at;

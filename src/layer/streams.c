@@ -546,7 +546,7 @@ void am_after_reset_notifies(struct am_call *call)
     }
 }
 
-/* The record that the call is about: another thread may record the event meanwhile. */
+/* The record that the call is about: another thread may record the event during the call. */
 void am_before_query_event(struct am_call *call)
 {
     am_before_use_event(call);

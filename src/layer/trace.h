@@ -21,7 +21,7 @@
 
 #define AM_TRACE_ARGS_MAX 10
 
-/* The structs among arguments, numbered; 0 is none. */
+/* The structs among arguments, numbered; 0: not a struct. */
 enum am_trace_struct {
     AM_TRACE_STRUCT_NONE,
 #define NUMBER(type_, ...) AM_TRACE_STRUCT_##type_,

@@ -210,7 +210,7 @@ int am_trace_file_open(const char *name, bool *ret_is_new)
 
 /* ---- slots ---- */
 
-/* A new slot at the end of the file; NULL and errno when there is none to be had. */
+/* A new slot at the end of the file; NULL and errno if the file cannot grow. */
 static struct am_trace_slot_map *slot_claim(void)
 {
     struct am_trace_slot_map *slot = am_sys_malloc(sizeof *slot);
@@ -276,7 +276,7 @@ static void chunk_begin(struct am_trace_chunk *chunk, enum am_trace_slot kind,
     /* The partner is the fence in bytes_read() of the reader: the fields are the new chunk's. */
     atomic_store_explicit(&chunk->kind, kind, memory_order_release);
     /*
-     * A reader that was at the slot's last chunk looks at the fields once more behind the
+     * A reader that was at the slot's last chunk reads the fields once more behind the
      * bytes.  So the fields change before the bytes do.
      */
     atomic_thread_fence(memory_order_release);
@@ -325,7 +325,7 @@ static void slot_drop(struct am_trace_slot_map *slot)
     free(slot);
 }
 
-/* A place for a frame with so many bytes of data; NULL when the file is full. */
+/* A place for a frame with n bytes of data; NULL when the file is full. */
 static struct am_trace_frame *frame_place(size_t size)
 {
     struct am_trace_chunk *pack = file.pack != NULL ? file.pack->chunk : NULL;
@@ -378,7 +378,7 @@ static bool slot_pack(ZSTD_CCtx *context, struct am_trace_slot_map *slot, char *
     return true;
 }
 
-/* The next full slot; NULL when the packer is to end and there is none. */
+/* The next full slot; NULL when the packer is to end and no slot is full. */
 static struct am_trace_slot_map *full_next(void)
 {
     struct am_trace_slot_map *slot;

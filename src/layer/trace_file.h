@@ -24,7 +24,7 @@ struct am_trace_slot_map {
 
 /*
  * Opens the file, in which %p is the process; 0 or -errno.  Where this process has a file
- * open already it goes on.  *ret_is_new tells that this process has no number in it yet.
+ * open already it goes on.  *ret_is_new is true if this process has no number in it yet.
  */
 int am_trace_file_open(const char *name, bool *ret_is_new);
 
@@ -33,7 +33,7 @@ extern _Atomic uint32_t am_trace_generation;
 
 /*
  * An empty slot that is this thread's: its chunk has the process and the number.  NULL when
- * there is none to be had: then recording is over for the process, which is said once.
+ * the file cannot grow: then recording ends for the process, with one message.
  */
 struct am_trace_slot_map *am_trace_slot_take(uint32_t thread, uint64_t number,
                                              uint64_t now);
@@ -41,7 +41,7 @@ struct am_trace_slot_map *am_trace_slot_take(uint32_t thread, uint64_t number,
 /* The slot is complete; it is compressed when there is time, and then used again. */
 void am_trace_slot_give(struct am_trace_slot_map *slot);
 
-/* So many calls are not in the file. */
+/* The number of calls that are not in the file. */
 void am_trace_lose(uint64_t n);
 
 /* Waits until full slots are compressed, and ends the thread that does it. */

@@ -106,7 +106,7 @@ static struct writer *writer_make(void)
     return w;
 }
 
-/* Another chunk; false when there is none to be had. */
+/* Another chunk; false if the file cannot grow. */
 static bool writer_turn(struct writer *w)
 {
     uint64_t now = am_clock();
@@ -255,7 +255,7 @@ __attribute__((noinline, cold)) static void python_define(uint32_t stack)
     record_end(w, AM_TRACE_PYTHON, at);
 }
 
-/* Whether this thread is the first to come by the bit. */
+/* Whether this thread is the first to set the bit. */
 static inline bool bit_claim(_Atomic uint64_t *words, uint32_t number)
 {
     uint64_t bit = UINT64_C(1) << (number % 64);
@@ -565,7 +565,7 @@ void am_trace_task(const struct am_watch_task *task)
             am_trace_lose(1);
             return;
         }
-        owner_split(w); /* a thread that waits runs tasks meanwhile */
+        owner_split(w); /* a thread that waits runs tasks during the wait */
     }
     w = writer_get(CALL_MAX);
     if (w == NULL) {

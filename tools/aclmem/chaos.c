@@ -1,7 +1,7 @@
 /*
  * aclmem run --chaos: the program once for each seed, and which seeds fail.
  *
- * Findings of all seeds are put together: one that is there for every seed is told once.
+ * Findings of all seeds are put together: a finding of every seed is reported once.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -93,7 +93,7 @@ static int seed_run(char **argv, long seed, struct findings *findings,
 struct chaos {
     struct findings findings;
     json_t *results; /* of each seed, for --json */
-    long *seeds;     /* the first n_failed are those that failed */
+    long *seeds;     /* the first n_failed failed */
     size_t n_failed;
     size_t n_run; /* seeds that ran to their end */
     int code;     /* of the first run that did not return 0 */
@@ -111,7 +111,7 @@ static int seeds_run(struct chaos *chaos, char **argv, size_t n)
 
         if (i == 1) /* all runs have the same ulimit -l: the first run reports it */
             setenv("ACLMEM_LOCK_WARNING", "0", 0);
-        if (!run_choice.is_quiet)
+        if (!run_choice.is_silent)
             progress_line("seed", i + 1, n);
         findings_count(&chaos->findings, &before);
         rc = seed_run(argv, chaos->seeds[i], &chaos->findings, &end);
@@ -175,7 +175,7 @@ int chaos_run(char **argv)
     run_findings(&chaos.findings, "");
     rc = seeds_run(&chaos, argv, n);
     if (rc == 0) {
-        if (!run_choice.is_quiet)
+        if (!run_choice.is_silent)
             chaos_summary(&chaos, n);
         rc = chaos_write(&chaos, argv[0]) != 0 ? EXIT_USAGE
              : chaos.stop != 0                 ? 128 + chaos.stop

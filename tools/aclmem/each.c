@@ -2,7 +2,7 @@
  * aclmem run --fail 'PATTERN:each': what a program does when a call fails, for one call
  * after the other.
  *
- * A clean run tells which calls there are, the program's output and how long it takes.
+ * A run without failures yields the calls, the program's output and the duration.
  * Then the program runs again for the first, the second and the last call of each place
  * (all of them with --all), once with that call alone failing and once with all from there
  * on.  A program does well when it reports the failure by its exit code, or goes on to
@@ -50,7 +50,7 @@ static int trial_run(struct trial *trial, char **argv, const char *fail, double 
     setup.output = trial->output;
     setup.follows = false; /* the Nth call is one of this process */
     run_findings(&trial->findings, trial->folder);
-    trial->findings.is_quiet = true;
+    trial->findings.is_silent = true;
     trial->findings.generates = false;
     rc = program_run(argv, &setup, &trial->findings, &trial->end);
     if (rc == 0 && trial->end.stop != 0) {
@@ -221,7 +221,7 @@ static int one(char **argv, const char *pattern, long long n, bool is_lasting,
     if (rc == 0) {
         verdict = judge(&trial, clean);
         counts[verdict]++;
-        if (!run_choice.is_quiet && verdict >= WRONG)
+        if (!run_choice.is_silent && verdict >= WRONG)
             verdict_print(verdict, &trial, n, is_lasting, clean->findings.calls);
         json_array_append_new(results,
                               json_pack("{s:I, s:b, s:s, s:i, s:O}", "call",
@@ -263,7 +263,7 @@ int each_run(char **argv, const char *pattern)
     snprintf(fail, sizeof fail, "%s:list", pattern);
     rc = trial_run(&clean, argv, fail, 0);
     chosen = choose(clean.findings.calls);
-    if (rc == 0 && !run_choice.is_quiet)
+    if (rc == 0 && !run_choice.is_silent)
         fprintf(stderr,
                 "aclmem: %zu calls match %s; %zu of them fail in turn, once and from "
                 "there on\n",
@@ -274,7 +274,7 @@ int each_run(char **argv, const char *pattern)
         is_wrong = true;
     }
     json_array_foreach (chosen, i, number) {
-        if (!run_choice.is_quiet)
+        if (!run_choice.is_silent)
             progress_line("call", i + 1, json_array_size(chosen));
         for (int is_lasting = 0; is_lasting < 2 && rc == 0; is_lasting++)
             rc = one(argv, pattern, json_integer_value(number), is_lasting, &clean,
@@ -284,7 +284,7 @@ int each_run(char **argv, const char *pattern)
         json_t *more = json_pack("{s:O, s:o, s:i}", "failures", results, "program",
                                  text_json(argv[0]), "exit_code", clean.end.code);
 
-        if (!run_choice.is_quiet)
+        if (!run_choice.is_silent)
             summary(counts);
         if (run_choice.json != NULL &&
             report_json(run_choice.json, &clean.findings, more) != 0)

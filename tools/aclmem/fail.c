@@ -1,5 +1,5 @@
 /*
- * aclmem run --fail: the option is looked at before the program starts.
+ * aclmem run --fail: the option is checked before the program starts.
  *
  * PATTERN:N, PATTERN:N+ and PATTERN:N=CODE go to the layer fail as they are (ACLMEM_FAIL).
  * PATTERN:each, with @CALLER and =CODE behind it, is for each.c.

@@ -196,7 +196,7 @@ static void finding_take(struct findings *findings, json_t *file, const json_t *
         index = json_integer((json_int_t)json_array_size(findings->list));
         json_object_set_new(findings->by_key, key, index);
         json_array_append_new(findings->list, finding);
-        if (!findings->is_quiet)
+        if (!findings->is_silent)
             finding_print(finding);
         if (findings->generates)
             suppression_print(finding);

@@ -26,7 +26,7 @@ struct findings {
     bool is_incomplete; /* a process had no memory to record a call */
     bool is_lint;       /* print what the program needs */
     bool is_over;       /* over the vendor's library, whose messages are its own */
-    bool is_quiet;      /* print nothing */
+    bool is_silent;     /* print nothing */
     bool is_raw;        /* do not print what is suppressed, nor generate */
     bool generates;     /* print a suppression with each */
 };

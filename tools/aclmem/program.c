@@ -62,7 +62,7 @@ void folder_remove(char *folder)
 
 /* ---- the program ---- */
 
-/* Where `name` is found, as execvp looks; false: nowhere. */
+/* Finds `name` as execvp does; false: it does not exist. */
 static bool path_find(const char *name, char *path)
 {
     const char *list = getenv("PATH");
@@ -329,7 +329,7 @@ static int child_wait(pid_t child, const struct program_setup *setup,
 
         if (waitpid(child, &status, WNOHANG) == child)
             break;
-        /* Without a descriptor of the process it is looked at again and again. */
+        /* Without a descriptor of the process the process is polled. */
         poll(fds, 2, ended < 0 || setup->limit > 0 ? 50 : -1);
         while (changed >= 0 && read(changed, buffer, sizeof buffer) > 0)
             ;

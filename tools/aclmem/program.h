@@ -32,7 +32,7 @@ struct program_end {
 };
 
 /*
- * Looks whether argv[0] can be run at all: 0, or the exit code after saying why not
+ * Checks whether argv[0] can be run at all: 0, or the exit code after saying why not
  * (EXIT_NOT_FOUND, EXIT_NOT_EXECUTABLE).
  */
 int program_check(char **argv);

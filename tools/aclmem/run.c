@@ -76,7 +76,7 @@ void run_findings(struct findings *findings, const char *folder)
     findings_open(findings, folder);
     findings->is_lint = run_choice.is_lint;
     findings->is_over = run_choice.over != NULL;
-    findings->is_quiet = run_choice.is_quiet;
+    findings->is_silent = run_choice.is_silent;
     findings->generates = run_choice.is_generating;
 }
 
@@ -121,7 +121,7 @@ static int once(char **argv)
     folder_remove(folder);
     n = findings_count(&findings, &all);
     if (rc == 0) {
-        if (!run_choice.is_quiet) {
+        if (!run_choice.is_silent) {
             if (end.signal != 0)
                 fprintf(stderr, "aclmem: the program was ended by signal %d (%s)\n",
                         end.signal, strsignal(end.signal));
@@ -336,7 +336,7 @@ static const struct option options[] = {
      "Leave out findings that match a line of FILE:\nkind: frame; ...; frame  # why", 0},
     {"gen-suppressions", OPTION_FLAG, &run_choice.is_generating, NULL,
      "Print such a line with each finding", 0},
-    {"quiet", OPTION_FLAG, &run_choice.is_quiet, NULL,
+    {"quiet", OPTION_FLAG, &run_choice.is_silent, NULL,
      "Print nothing but the output of the program", 'q'},
     {"follow-children", OPTION_FLAG, &run_choice.is_following, NULL,
      "Check processes that the program starts, too (default;\n--no-follow-children does "

@@ -26,7 +26,7 @@ struct run_choice {
     bool is_strict;
     bool is_lint;
     bool is_generating;
-    bool is_quiet;
+    bool is_silent;
     bool is_following;
     bool do_functions_wait;
     bool is_listing;
@@ -41,7 +41,7 @@ void run_findings(struct findings *findings, const char *folder);
 /* The exit code for a program that returned `code`. */
 int run_exit_code(size_t n_findings, int code);
 
-/* fail.c: looks at --fail, and takes PATTERN:each apart; false after saying what is wrong. */
+/* fail.c: checks --fail, and parses PATTERN:each; false after saying what is wrong. */
 bool fail_parse(void);
 
 /* each.c: again and again, with one call after the other failing. */

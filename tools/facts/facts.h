@@ -2,7 +2,7 @@
  * The functions that facts are written with.
  *
  * A fact is a row of facts.def: an expression whose value is the answer, a code or a
- * number.  It runs in a process of its own.  Every function of AscendCL is called through
+ * number.  It runs in a separate process.  Every function of AscendCL is called through
  * CALL(), so a library that lacks one gives the answer "absent" and no crash.
  */
 #ifndef ACLMEM_FACTS_H
@@ -55,11 +55,11 @@ aclrtEvent event(uint32_t flag);
 uint64_t exported(aclrtDrvMemHandle handle, uint64_t flags);
 size_t free_memory(void);
 aclError access_set(char *addr, size_t size, aclrtMemAccessFlags flags);
-/* A host function keeps the stream busy until it is let go. */
+/* A host function keeps the stream busy until it is released. */
 void hold(aclrtStream s);
 void let_go(void);
 
-/* NULL where there is none. */
+/* NULL if it does not exist. */
 const char *soc_name(void);
 bool message_is_given(void);
 

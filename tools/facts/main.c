@@ -3,7 +3,7 @@
  *
  * The program uses the public functions alone, so it runs over the vendor's library on an
  * NPU as over aclmem's: the one that LD_LIBRARY_PATH leads to.  Each question is put by
- * a process of its own, which is ended after a time limit; the answer is one line.  Two
+ * a separate process, which is ended after a time limit; the answer is one line.  Two
  * files of answers are compared by name.
  */
 #include <fcntl.h>
@@ -56,7 +56,7 @@ static const struct fact *fact_find(const char *name, size_t n)
 
 /* ---- one fact ---- */
 
-/* In a process of its own.  What would be done at its end is no part of the answer. */
+/* In a separate process.  What would be done at its end is no part of the answer. */
 static int fact_ask(const struct fact *fact)
 {
     if (fact->state >= INIT)
@@ -108,7 +108,7 @@ static void answer_read(pid_t child, int fd, long limit, char *answer, size_t si
                  WIFSIGNALED(status) ? WTERMSIG(status) : 0);
 }
 
-/* Asks `name` of the library in a process of its own. */
+/* Asks `name` of the library in a separate process. */
 static int answer_get(const char *name, long limit, char *answer, size_t size)
 {
     char number[16];
@@ -139,7 +139,7 @@ static int answer_get(const char *name, long limit, char *answer, size_t size)
     return 0;
 }
 
-/* Facts of the machine that a comparison needs; in a process of its own too. */
+/* Facts of the machine that a comparison needs; in a separate process too. */
 static int about_print(void)
 {
     int32_t major = 0, minor = 0, patch = 0;

@@ -62,7 +62,7 @@ static int chips_of(int npu)
     return left < machine.chips ? left : machine.chips;
 }
 
-/* As aclrtDeviceGetPCIBusId gives it for a device that is played; asking would start the library. */
+/* As aclrtDeviceGetPCIBusId gives it for an emulated device; asking would start the library. */
 static const char *bus_id(int device)
 {
     static char text[32];

@@ -42,7 +42,7 @@ static bool credit_take(struct am_domain *domain, size_t size)
 }
 
 /* Leaves the bytes to the shard; false where it keeps none, or has enough. */
-static bool credit_keep(struct am_domain *domain, size_t size)
+static bool credit_retain(struct am_domain *domain, size_t size)
 {
     union am_domain_part *part = &domain->part[am_shard()];
     size_t left = atomic_load_explicit(&part->credit, memory_order_relaxed);
@@ -301,7 +301,7 @@ aclError am_domain_charge(struct am_domain *domain, size_t size, size_t asked)
 
 void am_domain_uncharge(struct am_domain *domain, size_t size)
 {
-    if (!credit_keep(domain, size))
+    if (!credit_retain(domain, size))
         domain_uncharge(domain, size);
 }
 

@@ -77,7 +77,7 @@ static struct link *link_take(uint32_t name)
     return link;
 }
 
-static void link_keep(struct link *link)
+static void link_cache(struct link *link)
 {
     am_lock(&links.lock);
     if (links.is_up && link_find_locked(link->name) == NULL) {
@@ -360,6 +360,6 @@ aclError am_import_fetch(enum am_share_kind kind, const struct am_share_handle *
     if (rc == ACL_ERROR_RT_IPC_ERROR)
         link_close(link); /* its later messages may be invalid, too */
     else
-        link_keep(link);
+        link_cache(link);
     return rc;
 }

@@ -61,7 +61,7 @@ aclError am_key_parse(enum am_share_kind kind, const char *key,
     }
     am_key_print(kind, &share, again);
     AM_REQUIRE(has_end && strcmp(key, again) == 0, ACL_ERROR_RT_PARAM_INVALID,
-               "\"%.64s\" is not a key of this kind; a key looks like \"%s\"", key,
+               "\"%.64s\" is not a key of this kind; a key has the form \"%s\"", key,
                again);
     *ret_share = share;
     return ACL_SUCCESS;

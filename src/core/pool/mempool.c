@@ -48,7 +48,7 @@ struct am_pool *am_pool_get_by_address(uintptr_t addr)
 
 /*
  * The newest pool of the device that is older than this serial number, with one more
- * reference, or NULL.  A walk visits every pool that exists during the whole walk.
+ * reference, or NULL.  A walk includes every pool that exists during the whole walk.
  */
 static struct am_pool *pool_get_older(int32_t device, uint64_t serial)
 {
