@@ -130,7 +130,8 @@ static void activation_take(struct program *p, size_t size)
 
 static void train(struct program *p, const struct mix *mix)
 {
-    size_t tokens = ((size_t)1 << between(p, 0, 3)) * between(p, 100, 1024);
+    size_t batch = (size_t)1 << between(p, 0, 3);
+    size_t tokens = batch * between(p, 100, 1024);
     size_t h = p->hidden, f = p->inner;
     const size_t sizes[] = {h, h, h, 3 * h, h, f, f, f, h};
     void *logits[2], *gradients[N_BLOCKS];
