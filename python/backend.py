@@ -30,7 +30,7 @@ def tracked():
 
 
 def sources():
-    """The files that are packed: those that git tracks; without git all but what .gitignore names."""
+    """The files that are packed: the files that git tracks; without git all files except those in .gitignore."""
     found = tracked()
     if found is not None:
         return sorted(found)
