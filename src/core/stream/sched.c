@@ -337,7 +337,9 @@ static void *worker_main(void *arg)
         am_unlock(&sched->lock);
         has_worked = am_sched_step(sched) || am_sched_join(sched);
         am_lock(&sched->lock);
-        if (!has_worked && sched->n_ready == 0 && !sched->is_stopping)
+        /* Both again: work that arrived since the attempt has signalled no sleeping worker. */
+        if (!has_worked && sched->n_ready == 0 &&
+            am_sched_share_find_locked(sched) == NULL && !sched->is_stopping)
             worker_sleep_locked(sched);
     }
     am_unlock(&sched->lock);

@@ -164,6 +164,9 @@ bool am_sched_has_deadline(struct am_sched *sched);
 aclError am_sched_share(struct am_sched *sched, struct am_share *share);
 /* For workers: executes one piece of a share; false: no piece is left. */
 bool am_sched_join(struct am_sched *sched);
+/* A share with a piece that no thread has begun; NULL: none exists. */
+struct am_share *am_sched_share_find_locked(struct am_sched *sched)
+    AM_REQUIRES(sched->lock);
 /* Wakes one more worker, if one sleeps. */
 void am_sched_call_worker_locked(struct am_sched *sched) AM_REQUIRES(sched->lock);
 

@@ -34,6 +34,17 @@ static void piece_run_locked(struct am_sched *sched, struct am_share *share,
         snprintf(share->why, sizeof share->why, "%s", why);
 }
 
+struct am_share *am_sched_share_find_locked(struct am_sched *sched)
+{
+    struct am_share *share;
+
+    TAILQ_FOREACH (share, &sched->shares, next) {
+        if (has_pieces(share))
+            break;
+    }
+    return share;
+}
+
 bool am_sched_join(struct am_sched *sched)
 {
     const char *function = am_error_function;
@@ -42,10 +53,7 @@ bool am_sched_join(struct am_sched *sched)
     struct am_share *share;
 
     am_lock(&sched->lock);
-    TAILQ_FOREACH (share, &sched->shares, next) {
-        if (has_pieces(share))
-            break;
-    }
+    share = am_sched_share_find_locked(sched);
     if (share != NULL) {
         am_error_function = share->function;
         before = am_error_capture(why, sizeof why);
