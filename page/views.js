@@ -305,7 +305,7 @@ function findingBlock(f) {
   return best;
 }
 
-const START = /^(_start|__libc_start_|clone|__clone|start_thread|call_init)/; // frames below main()
+const START = /^(libc\.so|_start|__libc_start_|clone|__clone|start_thread|call_init)/; // frames below main()
 
 function findingsView(main) {
   const list = make("div", { className: "grow panel" });

@@ -334,6 +334,8 @@ static enum owner owner_of(const json_t *frame)
         {"python3", false, OWNER_INTERPRETER},
         {"acl.cpython", false, OWNER_LIBRARY},
         {"acl.abi3", false, OWNER_LIBRARY},
+        {"libc.so", false,
+         OWNER_START}, /* its functions have no names without debug symbols */
         {"_start", true, OWNER_START},
         {"__libc_start_", true, OWNER_START},
         {"clone", true, OWNER_START},
