@@ -253,9 +253,10 @@ static void *scratch_alloc(struct translation *t, uint64_t size)
     return at;
 }
 
-static void *nothing(void)
+/* Stands for functions of the program; of the type of host functions and callbacks. */
+static void nothing(void *unused)
 {
-    return NULL;
+    (void)unused;
 }
 
 static uint64_t number_of_argument(const struct play_function *function,
