@@ -25,7 +25,7 @@ ROWS = ((8, 60), (4096, 60), (32768, 40), (1 << 20, 12), (64 << 20, 1))  # bytes
 N_TURNS = 25
 PERFTEST = (("ucp_put_lat", 4096, 300), ("ucp_get", 4096, 300), ("ucp_put_bw", 1 << 20, 100), ("ucp_get", 1 << 20, 100))
 PERFTEST_PORT = "13337"
-BUDGETS = {4096: ("at most", 2.5), 1 << 20: ("at least", 0.9), 64 << 20: ("at least", 0.9)}
+BUDGETS = {4096: ("at most", 1.3), 1 << 20: ("at least", 0.9), 64 << 20: ("at least", 0.9)}
 
 
 def environment(net, machine):
