@@ -1,0 +1,1 @@
+"""torch_npu.testing: what its public tests import."""
