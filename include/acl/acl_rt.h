@@ -307,6 +307,10 @@ typedef enum aclrtHostMemMapCapability {
 #define ACL_STREAM_CPU_SCHEDULE 0x10U
 #define ACL_STREAM_DEVICE_USE_ONLY 0x20U
 
+/* aclmdlRIBindStream: the stream starts with the model, or when another task starts it. */
+#define ACL_MODEL_STREAM_FLAG_HEAD 0x00000000U
+#define ACL_MODEL_STREAM_FLAG_DEFAULT 0x7FFFFFFFU
+
 /* aclrtValueWait: how the value in memory is compared with the one given. */
 #define ACL_STREAM_WAIT_VALUE_GEQ 0x0U
 #define ACL_STREAM_WAIT_VALUE_EQ 0x1U
@@ -632,6 +636,45 @@ typedef struct aclmdlRICondTaskParams {
     uint32_t size; /* Of the array. */
     aclmdlRI *modelRIArray;
 } aclmdlRICondTaskParams;
+
+/*
+ * A task of a model, as it is read.  eventFlag is the flag that the event was created with.
+ * The members for kernels and values are not declared.
+ */
+typedef struct aclmdlRIEventRecordTaskParams {
+    aclrtEvent event;
+    uint64_t eventFlag;
+    uint32_t recordFlag;
+} aclmdlRIEventRecordTaskParams;
+
+typedef struct aclmdlRIEventWaitTaskParams {
+    aclrtEvent event;
+    uint64_t eventFlag;
+    uint32_t waitFlag;
+} aclmdlRIEventWaitTaskParams;
+
+typedef struct aclmdlRIEventResetTaskParams {
+    aclrtEvent event;
+    uint64_t eventFlag;
+    uint32_t resetFlag;
+} aclmdlRIEventResetTaskParams;
+
+typedef union aclmdlRITaskParamsOfType {
+    uint8_t rsv[128];
+    aclmdlRIEventRecordTaskParams eventRecord;
+    aclmdlRIEventWaitTaskParams eventWait;
+    aclmdlRIEventResetTaskParams eventReset;
+} aclmdlRITaskParamsOfType;
+
+typedef struct aclmdlRITaskParams {
+    aclmdlRITaskType type;
+    uint32_t rsv0[3];
+    aclrtTaskGrp taskGrp;
+    void *opInfoPtr;
+    size_t opInfoSize;
+    uint8_t rsv1[32];
+    aclmdlRITaskParamsOfType of;
+} aclmdlRITaskParams;
 
 typedef struct aclrtIpcEventHandle {
     char reserved[ACL_IPC_EVENT_HANDLE_SIZE];
@@ -1391,7 +1434,10 @@ aclrtGetErrorCodeFromExceptionInfo(const aclrtExceptionInfo *info);
 
 /* ---- Captured models ---- */
 
-/* Between the two the work of a stream is kept in a model and does not run. */
+/*
+ * Between the two calls the work of a stream is stored in a model and does not run.  The
+ * model has the work of each stream that waits for an event recorded in the capture, too.
+ */
 ACL_FUNC_VISIBILITY aclError aclmdlRICaptureBegin(aclrtStream stream,
                                                   aclmdlRICaptureMode mode);
 ACL_FUNC_VISIBILITY aclError aclmdlRICaptureEnd(aclrtStream stream, aclmdlRI *modelRI);
@@ -1401,12 +1447,12 @@ ACL_FUNC_VISIBILITY aclError aclmdlRICaptureToModelRIBegin(aclrtStream stream,
                                                            aclmdlRI modelRI,
                                                            aclmdlRICaptureMode mode);
 
-/* Whether a stream is being captured; only then the model means something. */
+/* Whether a stream is being captured; if it is not, the model is NULL. */
 ACL_FUNC_VISIBILITY aclError aclmdlRICaptureGetInfo(aclrtStream stream,
                                                     aclmdlRICaptureStatus *status,
                                                     aclmdlRI *modelRI);
 
-/* Takes the calling thread's new mode and gives its last one. */
+/* Sets the mode of the calling thread and returns the previous one. */
 ACL_FUNC_VISIBILITY aclError aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode *mode);
 
 /* Tasks of a capture that can be changed later, and the change. */
@@ -1417,15 +1463,23 @@ ACL_FUNC_VISIBILITY aclError aclmdlRICaptureTaskUpdateBegin(aclrtStream stream,
                                                             aclrtTaskGrp handle);
 ACL_FUNC_VISIBILITY aclError aclmdlRICaptureTaskUpdateEnd(aclrtStream stream);
 
-/* Runs a model on any stream. */
+/* Runs a model on any stream, or runs it and waits; a timeout of -1 has no limit. */
 ACL_FUNC_VISIBILITY aclError aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream stream);
+ACL_FUNC_VISIBILITY aclError aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout);
 ACL_FUNC_VISIBILITY aclError aclmdlRIDestroy(aclmdlRI modelRI);
+
+/* The function is called when the model is destroyed. */
+ACL_FUNC_VISIBILITY aclError aclmdlRIDestroyRegisterCallback(aclmdlRI modelRI,
+                                                             aclrtCallback func,
+                                                             void *userData);
+ACL_FUNC_VISIBILITY aclError aclmdlRIDestroyUnregisterCallback(aclmdlRI modelRI,
+                                                               aclrtCallback func);
+
+/* A number that no other live model has. */
+ACL_FUNC_VISIBILITY aclError aclmdlRIGetId(aclmdlRI modelRI, uint32_t *modelRIId);
 ACL_FUNC_VISIBILITY aclError aclmdlRIDebugPrint(aclmdlRI modelRI);
 ACL_FUNC_VISIBILITY aclError aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char *path,
                                                     uint32_t flags);
-
-/* Programs look this one up by name and do without it where it is missing. */
-ACL_FUNC_VISIBILITY aclError aclmdlRIGetId(aclmdlRI modelRI, uint32_t *modelRIId);
 
 /* A value in device memory that decides what a conditional task runs; flags is 0. */
 ACL_FUNC_VISIBILITY aclError aclmdlRICondHandleCreate(aclmdlRI modelRI,
@@ -1436,6 +1490,35 @@ ACL_FUNC_VISIBILITY aclError aclmdlRICondHandleGetCondPtr(aclmdlRICondHandle han
                                                           uint64_t **condPtr);
 ACL_FUNC_VISIBILITY aclError aclmdlRIAddCondTask(aclmdlRICondTaskParams params,
                                                  aclrtStream stream, uint32_t flags);
+
+/* A model made of the work of persistent streams; flag is 0 and reserve is NULL. */
+ACL_FUNC_VISIBILITY aclError aclmdlRIBuildBegin(aclmdlRI *modelRI, uint32_t flag);
+ACL_FUNC_VISIBILITY aclError aclmdlRIBindStream(aclmdlRI modelRI, aclrtStream stream,
+                                                uint32_t flag);
+ACL_FUNC_VISIBILITY aclError aclmdlRIEndTask(aclmdlRI modelRI, aclrtStream stream);
+ACL_FUNC_VISIBILITY aclError aclmdlRIBuildEnd(aclmdlRI modelRI, void *reserve);
+ACL_FUNC_VISIBILITY aclError aclmdlRIUnbindStream(aclmdlRI modelRI, aclrtStream stream);
+
+/*
+ * The streams of a model and their tasks.  With an array of NULL only the number is
+ * returned; otherwise the number is the length of the array first.
+ */
+ACL_FUNC_VISIBILITY aclError aclmdlRIGetStreams(aclmdlRI modelRI, aclrtStream *streams,
+                                                uint32_t *numStreams);
+ACL_FUNC_VISIBILITY aclError aclmdlRIGetTasksByStream(aclrtStream stream,
+                                                      aclmdlRITask *tasks,
+                                                      uint32_t *numTasks);
+ACL_FUNC_VISIBILITY aclError aclmdlRITaskGetSeqId(aclmdlRITask task, uint32_t *id);
+ACL_FUNC_VISIBILITY aclError aclmdlRITaskGetType(aclmdlRITask task,
+                                                 aclmdlRITaskType *type);
+ACL_FUNC_VISIBILITY aclError aclmdlRITaskGetParams(aclmdlRITask task,
+                                                   aclmdlRITaskParams *params);
+ACL_FUNC_VISIBILITY aclError aclmdlRITaskSetParams(aclmdlRITask task,
+                                                   aclmdlRITaskParams *params);
+
+/* A disabled task is skipped; changes of tasks take effect with the update. */
+ACL_FUNC_VISIBILITY aclError aclmdlRITaskDisable(aclmdlRITask task);
+ACL_FUNC_VISIBILITY aclError aclmdlRIUpdate(aclmdlRI modelRI);
 
 /* ---- Errors and versions ---- */
 

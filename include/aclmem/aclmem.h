@@ -89,7 +89,7 @@ const char *aclmem_option(const char *name);
  */
 aclError aclmem_info(char **json);
 
-/* "0.2.0" */
+/* "0.3.0" */
 const char *aclmem_version(void);
 
 /*
@@ -115,6 +115,15 @@ void aclmem_set_callers(const char *frames);
 aclError aclmem_check_begin(uint64_t limit);
 aclError aclmem_check_findings(char **findings);
 aclError aclmem_check_end(int leaks, char **findings);
+
+/*
+ * For a function on a stream (aclrtLaunchHostFunc, a blocking callback) that waits for a
+ * thread of the program: called in the function behind the wait, it declares that work
+ * behind the function is ordered after what the program's threads did before.  The layer
+ * check cannot see such a wait and would report the work as a race.  Does nothing without
+ * the layer, and outside a function.
+ */
+void aclmem_check_function_waited(void);
 
 #ifdef __cplusplus
 }

@@ -137,6 +137,14 @@ aclError aclmem_pool_forget_stream(aclmem_pool *pool, aclrtStream stream);
 aclError aclmem_pool_freeze(aclmem_pool *pool, int is_frozen);
 
 /*
+ * A captured model uses the pool's memory, also of blocks that are freed before it runs.  Until
+ * aclmdlRIDestroy the pool is frozen and keeps its pages, and it cannot be destroyed.  A private
+ * pool for several models takes each of them.  keep is the default, and libascendcl.so has
+ * aclmdlRIDestroyRegisterCallback (CANN 9.1), else 207000.
+ */
+aclError aclmem_pool_add_model(aclmem_pool *pool, aclmdlRI model);
+
+/*
  * Gives idle memory back to the device until at most `keep` idle bytes are left.  What has
  * queued work stays.
  */
@@ -192,7 +200,8 @@ typedef struct aclmem_pool_stats {
     uint64_t waits;      /* times that a call waited for queued work */
     uint64_t by_size[ACLMEM_POOL_SIZES]; /* live blocks of 2^i to 2^(i+1) - 1 bytes */
     uint64_t returns; /* pages moved without a call, to a place that mapped them still */
-    uint64_t rsv[7];  /* 0 */
+    uint64_t models;  /* captured models that use the memory */
+    uint64_t rsv[6];  /* 0 */
 } aclmem_pool_stats;
 
 aclError aclmem_pool_get_stats(aclmem_pool *pool, aclmem_pool_stats *stats);

@@ -4,6 +4,7 @@
  */
 #include "aclmem/aclmem.h"
 
+#include "aclmem/access.h"
 #include "api/api.h"
 #include "api/check.h"
 #include "base/epoch.h"
@@ -54,7 +55,7 @@ EXPORT aclError aclmem_get_stats(aclmem_stats *stats)
     *stats = (aclmem_stats){
         .reservations = am_vspace.n_reservations,
         .handles = am_phys_count(),
-        .mappings = am_tally_sum(&am_vspace.n_mappings),
+        .mappings = am_counter_sum(&am_vspace.n_mappings),
         .contexts = am_context_count(),
         .views = am_view_count(),
         .warnings = am_log_warnings(),
@@ -88,6 +89,16 @@ EXPORT int aclmem_wants_callers(void)
 EXPORT void aclmem_set_callers(const char *frames)
 {
     am_callers_set(frames);
+}
+
+EXPORT int aclmem_wants_access(void)
+{
+    return am_check_is_on();
+}
+
+EXPORT void aclmem_declare_access(const aclmem_access *accesses, size_t n)
+{
+    am_access_declare(accesses, n);
 }
 
 /* Before the library is up the layer may yet be turned on. */
@@ -131,4 +142,9 @@ EXPORT aclError aclmem_check_end(int leaks, char **findings)
     AM_TRY(check_state(__func__));
     AM_REQUIRE_NONNULL(findings);
     return findings_give(am_session_end(leaks != 0), findings);
+}
+
+EXPORT void aclmem_check_function_waited(void)
+{
+    am_check_function_waited();
 }

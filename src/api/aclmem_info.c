@@ -76,10 +76,12 @@ static json_t *process_json(const struct am_ledger_process *process, int32_t n_d
                                         "peak", (json_int_t)process->peak[i], "taken",
                                         (json_int_t)process->total[i]));
     }
-    return json_pack("{s:i, s:s, s:o, s:I, s:I, s:o}", "pid", (int)process->pid,
-                     "command", process->command, "devices", devices, "allocations",
-                     (json_int_t)process->n_total, "streams",
-                     (json_int_t)process->n_streams, "waiting", waiting_json(process));
+    return json_pack(
+        "{s:i, s:s, s:o, s:I, s:I, s:I, s:I, s:o}", "pid", (int)process->pid, "command",
+        process->command, "devices", devices, "allocations", (json_int_t)process->n_total,
+        "streams", (json_int_t)process->n_streams, "models",
+        (json_int_t)process->n_models, "model_streams",
+        (json_int_t)process->n_model_streams, "waiting", waiting_json(process));
 }
 
 static json_t *view_json(const struct am_ledger_view *view, bool is_own)

@@ -1,34 +1,24 @@
 /*
- * Checks of arguments that many functions share.  They stand in the functions, not in the
- * rows of api.def: which mistake of several is reported depends on their order among the
- * checks of products, sizes and flags.
+ * Checks of arguments that many functions share, and references of one call.  Checks of
+ * single arguments stand in the rows of api.def, and come before all others.
  */
 #ifndef AM_API_CHECK_H
 #define AM_API_CHECK_H
 
 #include "acl/acl.h"
 #include "base/error.h"
+#include "core/device/context.h"
 #include "core/device/setup.h"
+#include "core/stream/event.h"
+#include "core/stream/model.h"
+#include "core/stream/stream.h"
 
 /* Refuse an argument, by its name, that is 0. */
 #define AM_REQUIRE_NONZERO(x_) AM_REQUIRE((x_) > 0, ACL_ERROR_INVALID_PARAM, #x_ " is 0")
 
-/* Refuse an argument, by its name, that is NULL; takes one to three of them. */
-#define AM_REQUIRE_NONNULL(...) \
-    AM_NONNULL_N(__VA_ARGS__, AM_NONNULL_3, AM_NONNULL_2, AM_NONNULL_1)(__VA_ARGS__)
-
-#define AM_NONNULL_N(a_, b_, c_, name_, ...) name_
-#define AM_NONNULL_1(a_) AM_REQUIRE((a_) != NULL, ACL_ERROR_INVALID_PARAM, #a_ " is NULL")
-#define AM_NONNULL_2(a_, b_) \
-    do { \
-        AM_NONNULL_1(a_); \
-        AM_NONNULL_1(b_); \
-    } while (0)
-#define AM_NONNULL_3(a_, b_, c_) \
-    do { \
-        AM_NONNULL_1(a_); \
-        AM_NONNULL_2(b_, c_); \
-    } while (0)
+/* Refuse an argument, by its name, that is NULL. */
+#define AM_REQUIRE_NONNULL(x_) \
+    AM_REQUIRE((x_) != NULL, ACL_ERROR_INVALID_PARAM, #x_ " is NULL")
 
 /* Refuse a range without an address or a size. */
 #define AM_REQUIRE_RANGE(ptr_, size_) \
@@ -57,5 +47,32 @@
 #define AM_REQUIRE_TIMEOUT(ms_) \
     AM_REQUIRE((ms_) == -1 || (ms_) > 0, ACL_ERROR_INVALID_PARAM, \
                "the timeout is %d ms; it takes -1 (for ever) or more than 0", (ms_))
+
+/* Whether the product has virtual memory management at all, by the rules in force. */
+aclError am_vmm_check(void);
+
+/*
+ * A variable that AM_HELD declares is NULL at first, and gives its reference back when the
+ * function returns, so AM_TRY and AM_REQUIRE may stand behind the lookup that fills it.
+ * AM_GET(stream, handle) declares such a variable called stream and finds its object, and
+ * returns the error code if the handle is refused.
+ */
+#define AM_HELD(noun_, name_) \
+    __attribute__((cleanup(am_held_##noun_))) struct am_##noun_ *name_ = NULL
+#define AM_GET(noun_, handle_) \
+    AM_HELD(noun_, noun_); \
+    AM_TRY(am_##noun_##_get(handle_, &noun_))
+
+#define AM_HELD_PUT(noun_) \
+    static inline void am_held_##noun_(struct am_##noun_ **held) \
+    { \
+        if (*held != NULL) \
+            am_##noun_##_put(*held); \
+    }
+AM_HELD_PUT(context)
+AM_HELD_PUT(event)
+AM_HELD_PUT(model)
+AM_HELD_PUT(stream)
+#undef AM_HELD_PUT
 
 #endif

@@ -6,6 +6,7 @@
  * each row.
  */
 #include "api/api.h"
+#include "api/check.h"
 
 #include "base/epoch.h"
 #include "base/error.h"
@@ -56,8 +57,67 @@ static inline bool is_always(enum am_api_id id)
 #define REFUSED(ret_, code_) \
     _Generic(*(ret_ *)NULL, aclError : (code_), default : ((void)(code_), (ret_)0))
 
-/* Core: note the name for messages, then the implementation. */
-#define AM_API(ret_, name_, params_, args_, sig_) \
+/* The checks of arguments: by the marks of api.def, and by its letters. */
+#define AM_CHECK_nonnull(x_) AM_REQUIRE_NONNULL(x_);
+#define AM_CHECK_nonzero(x_) AM_REQUIRE_NONZERO(x_);
+#define AM_CHECK_zero(x_) AM_REQUIRE_ZERO(x_);
+#define AM_CHECK_any(x_)
+#define AM_CHECK_p AM_CHECK_any
+#define AM_CHECK_z AM_CHECK_any
+#define AM_CHECK_x AM_CHECK_any
+#define AM_CHECK_l AM_CHECK_any
+#define AM_CHECK_i AM_CHECK_any
+#define AM_CHECK_u AM_CHECK_any
+#define AM_CHECK_e AM_CHECK_any
+#define AM_CHECK_s AM_CHECK_any
+#define AM_CHECK_t AM_CHECK_any
+#define AM_CHECK_v AM_CHECK_any
+#define AM_CHECK_P AM_CHECK_nonnull
+#define AM_CHECK_Z AM_CHECK_nonnull
+#define AM_CHECK_X AM_CHECK_nonnull
+#define AM_CHECK_L AM_CHECK_nonnull
+#define AM_CHECK_I AM_CHECK_nonnull
+#define AM_CHECK_U AM_CHECK_nonnull
+#define AM_CHECK_E AM_CHECK_nonnull
+#define AM_CHECK_F AM_CHECK_nonnull
+#define AM_CHECK_S AM_CHECK_nonnull
+#define AM_CHECK_T AM_CHECK_nonnull
+
+/* The products that have a call. */
+#define AM_NEED_nothing
+#define AM_NEED_vmm AM_TRY(am_vmm_check());
+#define AM_NEED_keys \
+    AM_REQUIRE(am_setup.product->features &AM_PRODUCT_PEER, \
+               ACL_ERROR_RT_FEATURE_NOT_SUPPORT, \
+               "memory is not shared by keys on %s (ACLMEM_PRODUCT=%s)", \
+               am_setup.product->title, am_setup.product->name);
+#define AM_NEED_pod AM_REQUIRE_A3(AM_PRODUCT_POD);
+#define AM_NEED_cache \
+    AM_REQUIRE_FEATURE(AM_PRODUCT_STREAM_OPS, \
+                       "only Ascend 950, Atlas A3 and A2 have cache operations; this " \
+                       "device is one of the %s");
+#define AM_NEED_values \
+    AM_REQUIRE_FEATURE(AM_PRODUCT_STREAM_OPS, \
+                       "only Ascend 950, Atlas A3 and A2 can write and wait for memory " \
+                       "values on a stream; this device is one of the %s");
+#define AM_NEED_pools \
+    AM_REQUIRE_FEATURE(AM_PRODUCT_POOL, \
+                       "only Atlas A2 has memory pools; this device is one of the %s");
+#define AM_NEED_managed \
+    AM_REQUIRE_FEATURE( \
+        AM_PRODUCT_MANAGED, \
+        "only Atlas A3 and A2 have managed memory; this device is one of the %s");
+#define AM_NEED_usage \
+    AM_REQUIRE_FEATURE(AM_PRODUCT_USAGE, "%s do not report memory usage");
+
+/* Core: note the name for messages, check the arguments, then the implementation. */
+#define AM_API_CHECKED(name_, params_, args_, checks_) \
+    static aclError core_##name_ params_ \
+    { \
+        am_error_function = #name_; \
+        checks_ return am_##name_ args_; \
+    }
+#define AM_API_RET(ret_, name_, params_, args_, sig_) \
     static ret_ core_##name_ params_ \
     { \
         am_error_function = #name_; \

@@ -1,34 +1,308 @@
-/*
- * Captured models.  No stream is captured here: the calls that begin or run a capture
- * refuse (api_unsupported.def).  These two are asked by programs that capture nothing,
- * and answer as a device does on which nothing is captured.
- */
+/* Captures and models: arguments.  core/stream/capture.h and core/stream/model.h do the work. */
 #include "api/api.h"
 #include "api/check.h"
-#include "api/held.h"
 #include "base/error.h"
-#include "core/stream/stream.h"
+#include "core/model/build.h"
+#include "core/model/condition.h"
+#include "core/model/inspect.h"
+#include "core/model/task_group.h"
+#include "core/stream/capture.h"
 
-static _Thread_local aclmdlRICaptureMode capture_mode; /* GLOBAL at first */
-
-aclError am_aclmdlRICaptureGetInfo(aclrtStream handle, aclmdlRICaptureStatus *status,
-                                   aclmdlRI *modelRI)
+static aclError mode_check(aclmdlRICaptureMode mode)
 {
-    AM_REQUIRE_NONNULL(status, modelRI);
+    AM_REQUIRE((unsigned)mode <= ACL_MODEL_RI_CAPTURE_MODE_RELAXED,
+               ACL_ERROR_INVALID_PARAM, "the mode is %d; it takes 0 to 2", (int)mode);
+    return ACL_SUCCESS;
+}
+
+aclError am_aclmdlRICaptureBegin(aclrtStream handle, aclmdlRICaptureMode mode)
+{
+    AM_TRY(mode_check(mode));
     AM_GET(stream, handle);
+    return am_capture_begin(stream, mode, NULL);
+}
+
+aclError am_aclmdlRICaptureEnd(aclrtStream handle, aclmdlRI *modelRI)
+{
+    AM_GET(stream, handle);
+    return am_capture_end(stream, modelRI);
+}
+
+static aclError info_of_default(aclrtStream handle, aclmdlRICaptureStatus *status,
+                                aclmdlRI *modelRI)
+{
+    AM_GET(stream,
+           handle); /* fails unless it is the default stream, which is not captured */
     *status = ACL_MODEL_RI_CAPTURE_STATUS_NONE;
     *modelRI = NULL;
     return ACL_SUCCESS;
 }
 
+/* Allocators call this for each allocation, so it acquires no reference and no lock. */
+aclError am_aclmdlRICaptureGetInfo(aclrtStream handle, aclmdlRICaptureStatus *status,
+                                   aclmdlRI *modelRI)
+{
+    struct am_stream *stream = am_named_find(AM_KIND_STREAM, handle);
+    struct am_model *model;
+
+    if (stream == NULL)
+        return info_of_default(handle, status, modelRI);
+    model = atomic_load_explicit(&stream->queue.model, memory_order_acquire);
+    *status = model != NULL ? model->status : ACL_MODEL_RI_CAPTURE_STATUS_NONE;
+    *modelRI = *status != ACL_MODEL_RI_CAPTURE_STATUS_NONE ? model->named.handle : NULL;
+    return ACL_SUCCESS;
+}
+
 aclError am_aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode *mode)
 {
-    aclmdlRICaptureMode before = capture_mode;
-
-    AM_REQUIRE_NONNULL(mode);
     AM_REQUIRE((unsigned)*mode <= ACL_MODEL_RI_CAPTURE_MODE_RELAXED,
                ACL_ERROR_INVALID_PARAM, "*mode is %d; it takes 0 to 2", (int)*mode);
-    capture_mode = *mode;
-    *mode = before;
+    *mode = am_capture_exchange_mode(*mode);
     return ACL_SUCCESS;
+}
+
+aclError am_aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream handle)
+{
+    AM_GET(model, modelRI);
+    AM_GET(stream, handle);
+    return am_model_execute(model, stream);
+}
+
+aclError am_aclmdlRIDestroy(aclmdlRI modelRI)
+{
+    AM_GET(model, modelRI);
+    return am_model_destroy(model);
+}
+
+aclError am_aclmdlRIGetId(aclmdlRI modelRI, uint32_t *modelRIId)
+{
+    AM_GET(model, modelRI);
+    *modelRIId = model->id;
+    return ACL_SUCCESS;
+}
+
+aclError am_aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout)
+{
+    AM_REQUIRE_TIMEOUT(timeout);
+    AM_GET(model, modelRI);
+    AM_GET(stream, NULL);
+    AM_TRY(am_model_execute(model, stream));
+    return am_stream_sync(stream, timeout);
+}
+
+aclError am_aclmdlRIDestroyRegisterCallback(aclmdlRI modelRI, aclrtCallback func,
+                                            void *userData)
+{
+    AM_GET(model, modelRI);
+    return am_model_add_callback(model, func, userData);
+}
+
+aclError am_aclmdlRIDestroyUnregisterCallback(aclmdlRI modelRI, aclrtCallback func)
+{
+    AM_GET(model, modelRI);
+    return am_model_remove_callback(model, func);
+}
+
+/* ---- task groups ---- */
+
+aclError am_aclmdlRICaptureTaskGrpBegin(aclrtStream handle)
+{
+    AM_GET(stream, handle);
+    return am_task_group_begin(stream);
+}
+
+aclError am_aclmdlRICaptureTaskGrpEnd(aclrtStream stream_handle, aclrtTaskGrp *handle)
+{
+    AM_GET(stream, stream_handle);
+    return am_task_group_end(stream, handle);
+}
+
+aclError am_aclmdlRICaptureTaskUpdateBegin(aclrtStream stream_handle, aclrtTaskGrp handle)
+{
+    AM_GET(stream, stream_handle);
+    return am_task_group_update(stream, handle);
+}
+
+aclError am_aclmdlRICaptureTaskUpdateEnd(aclrtStream handle)
+{
+    AM_GET(stream, handle);
+    return am_task_group_update_end(stream);
+}
+
+/* ---- reading a model ---- */
+
+/* A model that is complete. */
+static aclError complete_check(const struct am_model *model)
+{
+    AM_REQUIRE(model->status == ACL_MODEL_RI_CAPTURE_STATUS_NONE,
+               ACL_ERROR_RT_MODEL_CAPTURED,
+               "model %u is being captured; call aclmdlRICaptureEnd first", model->id);
+    return ACL_SUCCESS;
+}
+
+aclError am_aclmdlRIDebugPrint(aclmdlRI modelRI)
+{
+    AM_GET(model, modelRI);
+    AM_TRY(complete_check(model));
+    am_model_print(model);
+    return ACL_SUCCESS;
+}
+
+/* An older header has no flags, so they may be anything. */
+aclError am_aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char *path, uint32_t flags)
+{
+    AM_GET(model, modelRI);
+    AM_TRY(complete_check(model));
+    return am_model_write(model, path);
+}
+
+aclError am_aclmdlRIGetStreams(aclmdlRI modelRI, aclrtStream *streams,
+                               uint32_t *numStreams)
+{
+    AM_GET(model, modelRI);
+    AM_TRY(complete_check(model));
+    return am_model_streams(model, streams, numStreams);
+}
+
+aclError am_aclmdlRIGetTasksByStream(aclrtStream stream, aclmdlRITask *tasks,
+                                     uint32_t *numTasks)
+{
+    return am_model_tasks(stream, tasks, numTasks);
+}
+
+#define NODE_GET(task_) \
+    AM_HELD(model, model); \
+    struct am_node *node; \
+    AM_TRY(am_model_task_get(task_, &node, &model))
+
+aclError am_aclmdlRITaskGetSeqId(aclmdlRITask task, uint32_t *id)
+{
+    NODE_GET(task);
+    *id = node->number;
+    return ACL_SUCCESS;
+}
+
+aclError am_aclmdlRITaskGetType(aclmdlRITask task, aclmdlRITaskType *type)
+{
+    NODE_GET(task);
+    *type = node->task->ops->type;
+    return ACL_SUCCESS;
+}
+
+aclError am_aclmdlRITaskGetParams(aclmdlRITask task, aclmdlRITaskParams *params)
+{
+    NODE_GET(task);
+    am_model_task_params(node, params);
+    return ACL_SUCCESS;
+}
+
+/* Only the parameters of operators can be changed. */
+aclError am_aclmdlRITaskSetParams(aclmdlRITask task, aclmdlRITaskParams *params)
+{
+    NODE_GET(task);
+    return am_fail(ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                   "task %u is not an operator, so its parameters cannot be changed",
+                   node->number);
+}
+
+aclError am_aclmdlRITaskDisable(aclmdlRITask task)
+{
+    NODE_GET(task);
+    return am_model_task_disable(node);
+}
+
+aclError am_aclmdlRIUpdate(aclmdlRI modelRI)
+{
+    AM_GET(model, modelRI);
+    AM_TRY(complete_check(model));
+    return am_model_update(model);
+}
+
+/* ---- conditional tasks ---- */
+
+aclError am_aclmdlRICaptureToModelRIBegin(aclrtStream handle, aclmdlRI modelRI,
+                                          aclmdlRICaptureMode mode)
+{
+    AM_TRY(mode_check(mode));
+    AM_GET(model, modelRI);
+    AM_GET(stream, handle);
+    return am_capture_begin(stream, mode, model);
+}
+
+aclError am_aclmdlRICondHandleCreate(aclmdlRI modelRI, uint32_t defaultLaunchValue,
+                                     aclmdlRICondHandleFlag flag,
+                                     aclmdlRICondHandle *handle)
+{
+    AM_REQUIRE((unsigned)flag <= ACL_MODEL_RI_COND_HANDLE_ASSIGN_DEFAULT,
+               ACL_ERROR_INVALID_PARAM, "flag is %d; it takes 0 or 1", (int)flag);
+    AM_GET(model, modelRI);
+    return am_condition_create(model, defaultLaunchValue, flag != 0, handle);
+}
+
+aclError am_aclmdlRICondHandleGetCondPtr(aclmdlRICondHandle handle, uint64_t **condPtr)
+{
+    return am_condition_address(handle, (void **)condPtr);
+}
+
+aclError am_aclmdlRIAddCondTask(aclmdlRICondTaskParams params, aclrtStream handle,
+                                uint32_t flags)
+{
+    static const uint32_t most[] = {[ACL_MODEL_RI_COND_TYPE_IF] = 2,
+                                    [ACL_MODEL_RI_COND_TYPE_WHILE] = 1,
+                                    [ACL_MODEL_RI_COND_TYPE_SWITCH] = UINT16_MAX};
+
+    AM_REQUIRE((unsigned)params.type <= ACL_MODEL_RI_COND_TYPE_SWITCH,
+               ACL_ERROR_INVALID_PARAM, "params.type is %d; it takes 0 to 2",
+               (int)params.type);
+    AM_REQUIRE(params.size >= 1 && params.size <= most[params.type],
+               ACL_ERROR_INVALID_PARAM, "params.size is %u; this type takes 1 to %u",
+               params.size, most[params.type]);
+    AM_REQUIRE(params.modelRIArray != NULL, ACL_ERROR_INVALID_PARAM,
+               "params.modelRIArray is NULL");
+    AM_GET(stream, handle);
+    return am_condition_add_task(&params, stream);
+}
+
+/* ---- building without a capture ---- */
+
+aclError am_aclmdlRIBuildBegin(aclmdlRI *modelRI, uint32_t flag)
+{
+    AM_REQUIRE_ZERO(flag);
+    return am_build_begin(modelRI);
+}
+
+/* Differs: aclrtActiveStream, which starts other streams than HEAD, is not in this library. */
+aclError am_aclmdlRIBindStream(aclmdlRI modelRI, aclrtStream handle, uint32_t flag)
+{
+    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "stream is NULL");
+    AM_REQUIRE(flag != ACL_MODEL_STREAM_FLAG_DEFAULT, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "a stream with ACL_MODEL_STREAM_FLAG_DEFAULT starts by aclrtActiveStream, "
+               "which this library does not have; use ACL_MODEL_STREAM_FLAG_HEAD");
+    AM_REQUIRE(flag == ACL_MODEL_STREAM_FLAG_HEAD, ACL_ERROR_INVALID_PARAM,
+               "flag is 0x%x; it takes ACL_MODEL_STREAM_FLAG_HEAD", flag);
+    AM_GET(model, modelRI);
+    AM_GET(stream, handle);
+    return am_build_bind(model, stream);
+}
+
+aclError am_aclmdlRIEndTask(aclmdlRI modelRI, aclrtStream handle)
+{
+    AM_GET(model, modelRI);
+    AM_GET(stream, handle);
+    return am_build_end_stream(model, stream);
+}
+
+aclError am_aclmdlRIBuildEnd(aclmdlRI modelRI, void *reserve)
+{
+    AM_REQUIRE(reserve == NULL, ACL_ERROR_INVALID_PARAM, "reserve is %p; it takes NULL",
+               reserve);
+    AM_GET(model, modelRI);
+    return am_build_end(model);
+}
+
+aclError am_aclmdlRIUnbindStream(aclmdlRI modelRI, aclrtStream handle)
+{
+    AM_GET(model, modelRI);
+    AM_GET(stream, handle);
+    return am_build_unbind(model, stream);
 }

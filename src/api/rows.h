@@ -1,13 +1,18 @@
 /*
- * From a row of api.def, which names each argument once, to the three lists that macros
- * take: parameters, arguments, and the text of names and letters.
+ * From a row of api.def, which names each argument once, to the lists that macros take:
+ * parameters, arguments, the text of names and letters, and checks.
  */
 #ifndef AM_API_ROWS_H
 #define AM_API_ROWS_H
 
-#define AM_FUNCTION(name_, ...) \
+#define AM_ROW_PLAIN(name_, ...) \
     AM_API(aclError, name_, AM_ROW_PARAMS(__VA_ARGS__), AM_ROW_ARGS(__VA_ARGS__), \
            AM_ROW_SIG(__VA_ARGS__))
+#define AM_ROW_CHECKED(name_, ...) \
+    AM_API_CHECKED(name_, AM_ROW_PARAMS(__VA_ARGS__), AM_ROW_ARGS(__VA_ARGS__), \
+                   AM_ROW_NEED(AM_NEEDS) AM_ROW_CHECKS(__VA_ARGS__))
+#define AM_ROW_NEED(need_) AM_ROW_NEED_OF(need_)
+#define AM_ROW_NEED_OF(need_) AM_NEED_##need_
 #define AM_FUNCTION_RET(ret_, name_, ...) \
     AM_API_RET(ret_, name_, AM_ROW_PARAMS(__VA_ARGS__), AM_ROW_ARGS(__VA_ARGS__), \
                AM_ROW_SIG(__VA_ARGS__))
@@ -16,11 +21,18 @@
 #define AM_ROW_ARGS(...) (AM_ROW(AM_ROW_ARG, AM_ROW_COMMA, , ##__VA_ARGS__))
 #define AM_ROW_SIG(...) AM_ROW(AM_ROW_TEXT, AM_ROW_SPACE, "", ##__VA_ARGS__)
 
-#define AM_ROW_PARAM(type_, name_, letter_) type_ name_
-#define AM_ROW_ARG(type_, name_, letter_) name_
-#define AM_ROW_TEXT(type_, name_, letter_) #name_ ":" #letter_
+#define AM_ROW_PARAM(type_, name_, ...) type_ name_
+#define AM_ROW_ARG(type_, name_, ...) name_
+#define AM_ROW_TEXT(type_, name_, letter_, ...) #name_ ":" #letter_
 #define AM_ROW_COMMA() ,
 #define AM_ROW_SPACE() " "
+#define AM_ROW_NOTHING()
+
+/* The check of an argument: by its mark, or by its letter if it has none. */
+#define AM_ROW_CHECKS(...) AM_ROW(AM_ROW_CHECK, AM_ROW_NOTHING, , ##__VA_ARGS__)
+#define AM_ROW_CHECK(type_, name_, letter_, ...) \
+    AM_ROW_SECOND(letter_, ##__VA_ARGS__, letter_)(name_)
+#define AM_ROW_SECOND(letter_, mark_, ...) AM_CHECK_##mark_
 
 /* `each_` of every argument, with `between_` between two; `none_` if there are no arguments. */
 #define AM_ROW(each_, between_, none_, ...) \

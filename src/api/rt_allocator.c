@@ -1,7 +1,6 @@
 /* User allocators. */
 #include "api/api.h"
 #include "api/check.h"
-#include "api/held.h"
 #include "base/error.h"
 #include "core/pool/allocator.h"
 
@@ -12,61 +11,45 @@ aclrtAllocatorDesc am_aclrtAllocatorCreateDesc(void)
     return am_allocator_create(&handle) == ACL_SUCCESS ? handle : NULL;
 }
 
-static aclError desc_check(const void *allocatorDesc)
-{
-    AM_REQUIRE_NONNULL(allocatorDesc);
-    return ACL_SUCCESS;
-}
-
 aclError am_aclrtAllocatorDestroyDesc(aclrtAllocatorDesc allocatorDesc)
 {
-    AM_TRY(desc_check(allocatorDesc));
     return am_allocator_destroy(allocatorDesc);
-}
-
-/* One field of a description; given is whether the argument was. */
-static aclError field_set(aclrtAllocatorDesc allocatorDesc, bool given, const char *name,
-                          const struct am_allocator_functions *functions)
-{
-    AM_TRY(desc_check(allocatorDesc));
-    AM_REQUIRE(given, ACL_ERROR_INVALID_PARAM, "%s is NULL", name);
-    return am_allocator_set(allocatorDesc, functions);
 }
 
 aclError am_aclrtAllocatorSetObjToDesc(aclrtAllocatorDesc allocatorDesc,
                                        aclrtAllocator allocator)
 {
-    return field_set(allocatorDesc, allocator != NULL, "allocator",
-                     &(struct am_allocator_functions){.object = allocator});
+    return am_allocator_set(allocatorDesc,
+                            &(struct am_allocator_functions){.object = allocator});
 }
 
 aclError am_aclrtAllocatorSetAllocFuncToDesc(aclrtAllocatorDesc allocatorDesc,
                                              aclrtAllocatorAllocFunc func)
 {
-    return field_set(allocatorDesc, func != NULL, "func",
-                     &(struct am_allocator_functions){.alloc = func});
+    return am_allocator_set(allocatorDesc,
+                            &(struct am_allocator_functions){.alloc = func});
 }
 
 aclError am_aclrtAllocatorSetFreeFuncToDesc(aclrtAllocatorDesc allocatorDesc,
                                             aclrtAllocatorFreeFunc func)
 {
-    return field_set(allocatorDesc, func != NULL, "func",
-                     &(struct am_allocator_functions){.free = func});
+    return am_allocator_set(allocatorDesc,
+                            &(struct am_allocator_functions){.free = func});
 }
 
 aclError am_aclrtAllocatorSetAllocAdviseFuncToDesc(aclrtAllocatorDesc allocatorDesc,
                                                    aclrtAllocatorAllocAdviseFunc func)
 {
-    return field_set(allocatorDesc, func != NULL, "func",
-                     &(struct am_allocator_functions){.advise = func});
+    return am_allocator_set(allocatorDesc,
+                            &(struct am_allocator_functions){.advise = func});
 }
 
 aclError
 am_aclrtAllocatorSetGetAddrFromBlockFuncToDesc(aclrtAllocatorDesc allocatorDesc,
                                                aclrtAllocatorGetAddrFromBlockFunc func)
 {
-    return field_set(allocatorDesc, func != NULL, "func",
-                     &(struct am_allocator_functions){.get_addr = func});
+    return am_allocator_set(allocatorDesc,
+                            &(struct am_allocator_functions){.get_addr = func});
 }
 
 /* A stream that the program made: default streams have no allocator. */
@@ -81,7 +64,6 @@ aclError am_aclrtAllocatorRegister(aclrtStream handle, aclrtAllocatorDesc alloca
 {
     AM_HELD(stream, stream);
 
-    AM_TRY(desc_check(allocatorDesc));
     AM_TRY(stream_get(handle, &stream));
     return am_allocator_register(stream, allocatorDesc);
 }
@@ -95,10 +77,6 @@ aclError am_aclrtAllocatorGetByStream(
     struct am_allocator_functions found;
     AM_HELD(stream, stream);
 
-    AM_REQUIRE(allocatorDesc != NULL && allocator != NULL && allocFunc != NULL &&
-                   freeFunc != NULL && allocAdviseFunc != NULL &&
-                   getAddrFromBlockFunc != NULL,
-               ACL_ERROR_INVALID_PARAM, "a result pointer is NULL");
     AM_TRY(stream_get(handle, &stream));
     AM_TRY(am_allocator_find(stream, allocatorDesc, &found));
     *allocator = found.object;

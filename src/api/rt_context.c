@@ -3,7 +3,6 @@
 
 #include "api/api.h"
 #include "api/check.h"
-#include "api/held.h"
 #include "base/error.h"
 #include "core/device/context.h"
 #include "core/device/setup.h"
@@ -11,20 +10,17 @@
 
 aclError am_aclrtCreateContext(aclrtContext *context, int32_t deviceId)
 {
-    AM_REQUIRE_NONNULL(context);
     AM_TRY(am_device_find(deviceId, NULL));
     return am_context_create(deviceId, context);
 }
 
 aclError am_aclrtDestroyContext(aclrtContext context)
 {
-    AM_REQUIRE_NONNULL(context);
     return am_context_destroy(context);
 }
 
 aclError am_aclrtSetCurrentContext(aclrtContext context)
 {
-    AM_REQUIRE_NONNULL(context);
     return am_context_set_current(context);
 }
 
@@ -36,7 +32,6 @@ aclError am_aclrtGetCurrentContext(aclrtContext *context)
 {
     int32_t device;
 
-    AM_REQUIRE_NONNULL(context);
     *context = NULL;
     AM_TRY(am_state_check("aclrtGetCurrentContext"));
     *context = am_context_current();
@@ -47,7 +42,6 @@ aclError am_aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, int32_t *
 {
     struct am_device *device;
 
-    AM_REQUIRE_NONNULL(active);
     AM_REQUIRE(flags == NULL || !am_setup.is_strict, ACL_ERROR_INVALID_PARAM,
                "flags is reserved and takes NULL (ACLMEM_RULES=strict)");
     AM_TRY(am_device_find(deviceId, &device));
@@ -93,7 +87,6 @@ aclError am_aclrtCtxGetSysParamOpt(aclSysParamOpt opt, int64_t *value)
     int64_t found;
 
     AM_TRY(param_check(opt, 0));
-    AM_REQUIRE_NONNULL(value);
     AM_TRY(am_context_get_current(&context));
     AM_REQUIRE(am_settings_get(&context->params, opt, &found),
                ACL_ERROR_RT_SYSPARAMOPT_NOT_SET,
@@ -114,7 +107,6 @@ aclError am_aclrtSetSysParamOpt(aclSysParamOpt opt, int64_t value)
 aclError am_aclrtGetSysParamOpt(aclSysParamOpt opt, int64_t *value)
 {
     AM_TRY(param_check(opt, 0));
-    AM_REQUIRE_NONNULL(value);
     am_settings_get(&am_setup.params, opt, value);
     return ACL_SUCCESS;
 }

@@ -1,13 +1,14 @@
-/* Events. */
+/* Events and notifies. */
+#include <inttypes.h>
 #include <string.h>
 
 #include "api/api.h"
 #include "api/check.h"
-#include "api/held.h"
 #include "base/error.h"
 #include "core/device/context.h"
 #include "core/device/setup.h"
 #include "core/ipc/key.h"
+#include "core/stream/capture.h"
 #include "core/stream/event.h"
 
 /*
@@ -26,6 +27,7 @@ static unsigned event_can(uint32_t flag)
                     ACL_EVENT_IPC)
                 ? AM_EVENT_SYNC
                 : 0) |
+           (flag & ACL_EVENT_EXTERNAL ? AM_EVENT_EXTERNAL : 0) |
            (flag & ACL_EVENT_IPC ? AM_EVENT_IPC : 0);
 }
 
@@ -50,7 +52,6 @@ static aclError flags_check(uint32_t flag, uint32_t more)
 
 aclError am_aclrtCreateEvent(aclrtEvent *event)
 {
-    AM_REQUIRE_NONNULL(event);
     return am_event_create(AM_EVENT_SYNC | AM_EVENT_TIME, event);
 }
 
@@ -61,7 +62,6 @@ aclError am_aclrtCreateEvent(aclrtEvent *event)
  */
 aclError am_aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag)
 {
-    AM_REQUIRE_NONNULL(event);
     AM_TRY(flags_check(flag, ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_EXTERNAL));
     AM_REQUIRE(!(flag & ACL_EVENT_EXTERNAL) || flag == ACL_EVENT_EXTERNAL,
                ACL_ERROR_INVALID_PARAM, "flag is 0x%x; ACL_EVENT_EXTERNAL stands alone",
@@ -72,7 +72,6 @@ aclError am_aclrtCreateEventWithFlag(aclrtEvent *event, uint32_t flag)
 
 aclError am_aclrtCreateEventExWithFlag(aclrtEvent *event, uint32_t flag)
 {
-    AM_REQUIRE_NONNULL(event);
     AM_TRY(flags_check(flag, ACL_EVENT_IPC));
     AM_REQUIRE(!(flag & ACL_EVENT_IPC) || flag == ACL_EVENT_IPC, ACL_ERROR_INVALID_PARAM,
                "flag is 0x%x; ACL_EVENT_IPC stands alone", flag);
@@ -84,11 +83,12 @@ aclError am_aclrtDestroyEvent(aclrtEvent event)
     return am_event_destroy(&am_events, event);
 }
 
-/* No stream is captured here, so EXTERNAL has no effect. */
-static aclError external_check(uint32_t flag)
+/* On a stream that is not captured, EXTERNAL has no effect. */
+static aclError external_check(uint32_t flag, struct am_stream *stream)
 {
     AM_REQUIRE(flag <= 1, ACL_ERROR_INVALID_PARAM, "flag is %u; it takes 0 or 1", flag);
-    AM_REQUIRE(flag == 0 || !am_setup.is_strict, ACL_ERROR_RT_PARAM_INVALID,
+    AM_REQUIRE(flag == 0 || !am_setup.is_strict || am_stream_is_captured(stream),
+               ACL_ERROR_RT_PARAM_INVALID,
                "flag is 1 (EXTERNAL), which is for streams that are being captured "
                "(ACLMEM_RULES=strict)");
     return ACL_SUCCESS;
@@ -97,10 +97,10 @@ static aclError external_check(uint32_t flag)
 aclError am_aclrtRecordEventWithFlag(aclrtEvent event_handle, aclrtStream stream_handle,
                                      uint32_t flag)
 {
-    AM_TRY(external_check(flag));
     AM_GET(event, event_handle);
     AM_GET(stream, stream_handle);
-    return am_event_record(event, stream);
+    AM_TRY(external_check(flag, stream));
+    return am_event_record(event, stream, flag != 0);
 }
 
 aclError am_aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
@@ -116,16 +116,17 @@ aclError am_aclrtResetEvent(aclrtEvent event_handle, aclrtStream stream_handle)
 }
 
 static aclError stream_wait(aclrtStream stream_handle, aclrtEvent event_handle,
-                            uint32_t seconds)
+                            uint32_t seconds, uint32_t flag)
 {
     AM_GET(event, event_handle);
     AM_GET(stream, stream_handle);
-    return am_event_wait(event, stream, seconds);
+    AM_TRY(external_check(flag, stream));
+    return am_event_wait(event, stream, seconds, flag != 0);
 }
 
 aclError am_aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
 {
-    return stream_wait(stream, event, 0);
+    return stream_wait(stream, event, 0, ACL_EVENT_WAIT_DEFAULT);
 }
 
 aclError am_aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event,
@@ -133,14 +134,13 @@ aclError am_aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event
 {
     AM_REQUIRE(seconds >= 0, ACL_ERROR_INVALID_PARAM,
                "the timeout is %d s; it takes 0 (for ever) or more", seconds);
-    return stream_wait(stream, event, (uint32_t)seconds);
+    return stream_wait(stream, event, (uint32_t)seconds, ACL_EVENT_WAIT_DEFAULT);
 }
 
 aclError am_aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event,
                                          uint32_t timeout, uint32_t flag)
 {
-    AM_TRY(external_check(flag));
-    return stream_wait(stream, event, timeout);
+    return stream_wait(stream, event, timeout, flag);
 }
 
 aclError am_aclrtSetOpWaitTimeout(uint32_t seconds)
@@ -163,7 +163,6 @@ aclError am_aclrtQueryEvent(aclrtEvent handle, aclrtEventStatus *status)
 {
     bool is_complete;
 
-    AM_REQUIRE_NONNULL(status);
     AM_GET(event, handle);
     AM_TRY(plain_check(event));
     AM_TRY(am_event_query(event, &is_complete));
@@ -175,7 +174,6 @@ aclError am_aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedStatus *s
 {
     bool is_complete;
 
-    AM_REQUIRE_NONNULL(status);
     AM_GET(event, handle);
     AM_TRY(am_event_query(event, &is_complete));
     *status = is_complete ? ACL_EVENT_RECORDED_STATUS_COMPLETE
@@ -191,7 +189,6 @@ aclError am_aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitStatus *s
 {
     bool is_over;
 
-    AM_REQUIRE_NONNULL(status);
     AM_GET(event, handle);
     AM_TRY(plain_check(event));
     AM_TRY(am_event_query_waits(event, &is_over));
@@ -222,9 +219,6 @@ aclError am_aclrtEventElapsedTime(float *ms, aclrtEvent start_handle,
     AM_HELD(event, start);
     AM_HELD(event, end);
 
-    AM_REQUIRE_NONNULL(ms);
-    AM_REQUIRE(start_handle != NULL && end_handle != NULL, ACL_ERROR_INVALID_PARAM,
-               "an event is NULL");
     AM_TRY(am_event_get(start_handle, &start));
     AM_TRY(am_event_get(end_handle, &end));
     return am_event_elapsed(start, end, ms);
@@ -232,14 +226,12 @@ aclError am_aclrtEventElapsedTime(float *ms, aclrtEvent start_handle,
 
 aclError am_aclrtEventGetTimestamp(aclrtEvent handle, uint64_t *us)
 {
-    AM_REQUIRE_NONNULL(us);
     AM_GET(event, handle);
     return am_event_time(event, us);
 }
 
 aclError am_aclrtGetEventId(aclrtEvent handle, uint32_t *eventId)
 {
-    AM_REQUIRE_NONNULL(eventId);
     AM_GET(event, handle);
     AM_REQUIRE(!(event->can & AM_EVENT_IPC), ACL_ERROR_RT_PARAM_INVALID,
                "event %p was made with ACL_EVENT_IPC; such events have no id", handle);
@@ -251,7 +243,6 @@ aclError am_aclrtGetEventAvailNum(uint32_t *eventCount)
 {
     int32_t device;
 
-    AM_REQUIRE_NONNULL(eventCount);
     AM_TRY(am_context_device(&device));
     *eventCount = am_event_available(device);
     return ACL_SUCCESS;
@@ -264,7 +255,6 @@ aclError am_aclrtIpcGetEventHandle(aclrtEvent event_handle, aclrtIpcEventHandle 
     char key[AM_KEY_SIZE] = "";
     struct am_share_handle share;
 
-    AM_REQUIRE_NONNULL(handle);
     AM_GET(event, event_handle);
     AM_TRY(am_event_export(event, &share));
     am_key_print(AM_SHARE_EVENT, &share, key);
@@ -277,8 +267,95 @@ aclError am_aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *even
     char key[AM_KEY_SIZE] = "";
     struct am_share_handle share;
 
-    AM_REQUIRE_NONNULL(event);
     memcpy(key, handle.reserved, sizeof handle.reserved);
     AM_TRY(am_key_parse(AM_SHARE_EVENT, key, &share));
     return am_event_import(&share, event);
+}
+
+/* ---- notifies ---- */
+
+#define NOTIFY_GET(handle_) \
+    AM_HELD(event, notify); \
+    AM_TRY(am_notify_get(handle_, &notify))
+
+aclError am_aclrtCreateNotify(aclrtNotify *notify, uint64_t flag)
+{
+    return am_notify_create(notify);
+}
+
+aclError am_aclrtDestroyNotify(aclrtNotify notify)
+{
+    return am_event_destroy(&am_notifies, notify);
+}
+
+aclError am_aclrtRecordNotify(aclrtNotify notify_handle, aclrtStream stream_handle)
+{
+    NOTIFY_GET(notify_handle);
+    AM_GET(stream, stream_handle);
+    return am_event_record(notify, stream, false);
+}
+
+aclError am_aclrtWaitAndResetNotify(aclrtNotify notify_handle, aclrtStream stream_handle,
+                                    uint32_t timeout)
+{
+    NOTIFY_GET(notify_handle);
+    AM_GET(stream, stream_handle);
+    return am_notify_wait(notify, stream, timeout);
+}
+
+aclError am_aclrtGetNotifyId(aclrtNotify handle, uint32_t *notifyId)
+{
+    NOTIFY_GET(handle);
+    *notifyId = notify->id;
+    return ACL_SUCCESS;
+}
+
+/* All handles are checked before the first notify is cleared. */
+aclError am_aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num)
+{
+    struct am_event *notify;
+
+    for (int pass = 0; pass < 2; pass++) {
+        for (size_t i = 0; i < num; i++) {
+            AM_TRY(am_notify_get(notifies[i], &notify));
+            if (pass == 1)
+                am_notify_clear(notify);
+            am_event_put(notify);
+        }
+    }
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtNotifyGetExportKey(aclrtNotify handle, char *key, size_t len,
+                                    uint64_t flags)
+{
+    struct am_share_handle share;
+
+    AM_REQUIRE(len >= AM_KEY_SIZE, ACL_ERROR_INVALID_PARAM,
+               "len is %zu; it takes %d or more", len, AM_KEY_SIZE);
+    AM_REQUIRE((flags & ~ACL_RT_NOTIFY_EXPORT_FLAG_DISABLE_PID_VALIDATION) == 0,
+               ACL_ERROR_INVALID_PARAM,
+               "flags is 0x%" PRIx64
+               "; it takes 0, or 2 to let any process of this user import",
+               flags);
+    NOTIFY_GET(handle);
+    AM_TRY(am_notify_export(notify, flags != 0, &share));
+    am_key_print(AM_SHARE_NOTIFY, &share, key);
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtNotifySetImportPid(aclrtNotify handle, int32_t *pid, size_t num)
+{
+    NOTIFY_GET(handle);
+    return am_notify_trust(notify, pid, num);
+}
+
+aclError am_aclrtNotifyImportByKey(aclrtNotify *notify, const char *key, uint64_t flags)
+{
+    struct am_share_handle share;
+
+    AM_REQUIRE((flags & ~ACL_RT_NOTIFY_IMPORT_FLAG_ENABLE_PEER_ACCESS) == 0,
+               ACL_ERROR_INVALID_PARAM, "flags is 0x%" PRIx64 "; it takes 0 or 2", flags);
+    AM_TRY(am_key_parse(AM_SHARE_NOTIFY, key, &share));
+    return am_notify_import(&share, notify);
 }

@@ -1,18 +1,83 @@
-/* Device memory: aclrtMalloc, its relatives, and the way back. */
+/* Memory of devices and of the host: aclrtMalloc, aclrtMallocHost and their relatives. */
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "api/api.h"
 #include "api/check.h"
-#include "api/malloc_cfg.h"
 #include "base/error.h"
 #include "base/util.h"
 #include "core/copy/span.h"
 #include "core/device/context.h"
 #include "core/device/setup.h"
 #include "core/heap/heap.h"
+#include "core/hostmem/hostmem.h"
 #include "core/stream/stream.h"
+
+/* ---- the attributes of aclrtMallocWithCfg and aclrtMallocHostWithCfg ---- */
+
+struct malloc_cfg {
+    unsigned module;
+    int32_t device; /* -1: not given */
+    bool has_va_flag;
+    uint32_t va_flag;
+};
+
+#define ATTRIBUTES_MAX 3 /* one of each type */
+
+static aclError attribute_parse(const aclrtMallocAttribute *attribute,
+                                struct malloc_cfg *ret)
+{
+    switch (attribute->attr) {
+    case ACL_RT_MEM_ATTR_MODULE_ID:
+        AM_REQUIRE(attribute->value.moduleId < AM_MODULES, ACL_ERROR_INVALID_PARAM,
+                   "the attribute MODULE_ID is %u; modules are numbered from 0 to %d",
+                   attribute->value.moduleId, AM_MODULES - 1);
+        ret->module = attribute->value.moduleId;
+        return ACL_SUCCESS;
+    case ACL_RT_MEM_ATTR_DEVICE_ID:
+        AM_REQUIRE(attribute->value.deviceId <= INT32_MAX, ACL_ERROR_INVALID_PARAM,
+                   "the attribute DEVICE_ID is %u", attribute->value.deviceId);
+        ret->device = (int32_t)attribute->value.deviceId;
+        return ACL_SUCCESS;
+    case ACL_RT_MEM_ATTR_VA_FLAG:
+        AM_REQUIRE(attribute->value.vaFlag <= 1, ACL_ERROR_INVALID_PARAM,
+                   "the attribute VA_FLAG is %u; it takes 0 and 1",
+                   attribute->value.vaFlag);
+        ret->has_va_flag = true;
+        ret->va_flag = attribute->value.vaFlag;
+        return ACL_SUCCESS;
+    default:
+        return am_fail(
+            ACL_ERROR_INVALID_PARAM,
+            "an attribute of cfg is of type %d; it takes MODULE_ID (1), DEVICE_ID (2) "
+            "and VA_FLAG (3)",
+            (int)attribute->attr);
+    }
+}
+
+/* The attributes of a call; cfg may be NULL. */
+static aclError malloc_cfg_parse(const aclrtMallocConfig *cfg, struct malloc_cfg *ret)
+{
+    struct malloc_cfg parsed = {.module = AM_MODULE_APP, .device = -1};
+    aclError rc = ACL_SUCCESS;
+
+    AM_REQUIRE(cfg == NULL || cfg->numAttrs == 0 || cfg->attrs != NULL,
+               ACL_ERROR_INVALID_PARAM, "cfg.numAttrs is %zu but cfg.attrs is NULL",
+               cfg->numAttrs);
+    AM_REQUIRE(cfg == NULL || cfg->numAttrs <= ATTRIBUTES_MAX, ACL_ERROR_INVALID_PARAM,
+               "cfg.numAttrs is %zu; there are %d types of attributes, and each is given "
+               "at most once",
+               cfg->numAttrs, ATTRIBUTES_MAX);
+    for (size_t i = 0; cfg != NULL && i < cfg->numAttrs && rc == ACL_SUCCESS; i++)
+        rc = attribute_parse(&cfg->attrs[i], &parsed);
+    if (rc == ACL_SUCCESS)
+        *ret = parsed;
+    return rc;
+}
+
+/* ---- device memory ---- */
 
 #define BAND_WIDTHS (ACL_MEM_TYPE_LOW_BAND_WIDTH | ACL_MEM_TYPE_HIGH_BAND_WIDTH)
 
@@ -69,25 +134,19 @@ static aclError device_malloc(void **ret_addr, size_t size, unsigned policy, siz
                           page < AM_GIB ? pad : 0, page, module, ret_addr);
 }
 
-static aclError plain_malloc(void **devPtr, size_t size, unsigned policy, size_t pad)
-{
-    AM_REQUIRE_RANGE(devPtr, size);
-    return device_malloc(devPtr, size, policy, pad, AM_MODULE_APP);
-}
-
 aclError am_aclrtMalloc(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
-    return plain_malloc(devPtr, size, (unsigned)policy, am_setup.malloc_pad);
+    return device_malloc(devPtr, size, (unsigned)policy, am_setup.malloc_pad,
+                         AM_MODULE_APP);
 }
 
 aclError am_aclrtMallocAlign32(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
-    return plain_malloc(devPtr, size, (unsigned)policy, 0);
+    return device_malloc(devPtr, size, (unsigned)policy, 0, AM_MODULE_APP);
 }
 
 aclError am_aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy policy)
 {
-    AM_REQUIRE_RANGE(devPtr, size);
     AM_REQUIRE(
         policy == ACL_MEM_MALLOC_HUGE_FIRST || policy == ACL_MEM_MALLOC_HUGE_ONLY ||
             policy == ACL_MEM_MALLOC_NORMAL_ONLY || policy == ACL_MEM_MALLOC_HUGE1G_ONLY,
@@ -118,7 +177,6 @@ aclError am_aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy 
     int32_t device;
     unsigned base;
 
-    AM_REQUIRE_RANGE(devPtr, size);
     AM_TRY(policy_split((unsigned)policy, &base));
     AM_TRY(malloc_cfg_parse(cfg, &parsed));
     AM_REQUIRE(!parsed.has_va_flag, ACL_ERROR_INVALID_PARAM,
@@ -173,7 +231,6 @@ aclError am_aclrtMemFlush(void *devPtr, size_t size)
     int32_t device;
     aclError rc = ACL_SUCCESS;
 
-    AM_REQUIRE_RANGE(devPtr, size);
     AM_TRY(am_context_device(&device));
     AM_TRY(am_spans_open(&spans, devPtr, size, AM_ACCESS_NONE, device, "devPtr"));
     if (spans.devices == 0)
@@ -236,17 +293,122 @@ aclError am_aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageIn
     struct am_domain *domain;
     size_t n;
 
-    AM_REQUIRE_FEATURE(AM_PRODUCT_USAGE, "%s do not report memory usage");
-    AM_REQUIRE_NONNULL(memUsageInfo, outputNum);
-    AM_REQUIRE_NONZERO(inputNum);
     AM_TRY(am_device_find(deviceId, &device));
-    domain = am_domain_get(&device->domain);
+    domain = device->domain;
     AM_REQUIRE(domain != NULL, ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
     n = usage_collect(domain, usage);
-    am_domain_put(domain);
     if (n > inputNum)
         n = inputNum;
     memcpy(memUsageInfo, usage, n * sizeof *usage);
     *outputNum = n;
+    return ACL_SUCCESS;
+}
+
+/* ---- host memory: pinned blocks, and registering the program's own ---- */
+
+aclError am_aclrtMallocHost(void **hostPtr, size_t size)
+{
+    return am_host_malloc(size, AM_MODULE_APP, -1, hostPtr);
+}
+
+aclError am_aclrtMallocHostWithCfg(void **ptr, uint64_t size, aclrtMallocConfig *cfg)
+{
+    struct malloc_cfg parsed;
+
+    AM_TRY(malloc_cfg_parse(cfg, &parsed));
+    /*
+     * The device always reaches host memory at the host's address, so there is nothing to
+     * do.
+     */
+    AM_REQUIRE(!parsed.has_va_flag || (am_setup.product->features & AM_PRODUCT_VA_FLAG),
+               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "%s do not support the attribute VA_FLAG", am_setup.product->title);
+    return am_host_malloc(size, parsed.module, parsed.device, ptr);
+}
+
+aclError am_aclrtFreeHost(void *hostPtr)
+{
+    if (hostPtr == NULL && !am_setup.is_strict)
+        return ACL_SUCCESS; /* client programs rely on it */
+    AM_REQUIRE(hostPtr != NULL, ACL_ERROR_RT_PARAM_INVALID,
+               "hostPtr is NULL, which no edition documents (ACLMEM_RULES=strict)");
+    return am_host_free(hostPtr);
+}
+
+aclError am_aclrtFreeHostWithDevSync(void *hostPtr)
+{
+    int32_t device;
+    aclError failure;
+    aclError rc;
+
+    AM_REQUIRE(hostPtr != NULL, ACL_ERROR_RT_PARAM_INVALID, "hostPtr is NULL");
+    AM_TRY(am_context_device(&device));
+    AM_TRY(am_stream_check_all(device, NULL));
+    /* A failure of a stream is returned here. The block is freed in any case. */
+    failure = am_stream_sync_device(device, -1);
+    rc = am_host_free(hostPtr);
+    return rc != ACL_SUCCESS ? rc : failure;
+}
+
+/* Whether host memory can be registered here at all; the device is the current one. */
+static aclError register_check(void)
+{
+    int32_t device;
+
+    AM_REQUIRE_FEATURE(
+        AM_PRODUCT_HOST_REG,
+        "%s cannot register host memory; Ascend 950, Atlas A3 and Atlas A2 can");
+    return am_context_device(&device);
+}
+
+aclError am_aclrtHostRegister(void *ptr, uint64_t size, aclrtHostRegisterType type,
+                              void **devPtr)
+{
+    AM_REQUIRE(type != ACL_HOST_REGISTER_IOMEMORY && type != ACL_HOST_REGISTER_READONLY,
+               ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "type is 0x%x, which is reserved",
+               (int)type);
+    AM_REQUIRE(type == ACL_HOST_REGISTER_MAPPED, ACL_ERROR_INVALID_PARAM,
+               "type is 0x%x; it takes ACL_HOST_REGISTER_MAPPED (0)", (int)type);
+    AM_TRY(register_check());
+    AM_TRY(am_host_register(ptr, size, AM_HOST_MAPPED));
+    *devPtr = ptr;
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtHostRegisterV2(void *ptr, uint64_t size, uint32_t flag)
+{
+    const uint32_t known = ACL_HOST_REG_MAPPED | ACL_HOST_REG_PINNED;
+    const uint32_t reserved = ACL_HOST_REG_IOMEMORY | ACL_HOST_REG_READONLY;
+
+    AM_REQUIRE((flag & reserved) == 0, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "flag is 0x%x: IOMEMORY (0x4) and READONLY (0x8) are reserved", flag);
+    AM_REQUIRE(flag != 0 && (flag & ~known) == 0, ACL_ERROR_INVALID_PARAM,
+               "flag is 0x%x; it takes MAPPED (0x2), PINNED (0x10000000), or both", flag);
+    AM_TRY(register_check());
+    return am_host_register(ptr, size,
+                            (flag & ACL_HOST_REG_MAPPED ? AM_HOST_MAPPED : 0) |
+                                (flag & ACL_HOST_REG_PINNED ? AM_HOST_PINNED : 0));
+}
+
+aclError am_aclrtHostGetDevicePointer(void *pHost, void **pDevice, uint32_t flag)
+{
+    AM_TRY(register_check());
+    return am_host_device_pointer(pHost, pDevice);
+}
+
+aclError am_aclrtHostUnregister(void *ptr)
+{
+    AM_REQUIRE_FEATURE(AM_PRODUCT_HOST_REG, "%s cannot register host memory");
+    return am_host_unregister(ptr);
+}
+
+aclError am_aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType hacType,
+                                        aclrtHostMemMapCapability *capabilities)
+{
+    AM_REQUIRE((unsigned)hacType <= ACL_RT_HAC_TYPE_CCU, ACL_ERROR_INVALID_PARAM,
+               "hacType is %d; it takes 0 to 9", (int)hacType);
+    AM_REQUIRE_FEATURE(AM_PRODUCT_HOST_REG, "%s cannot register host memory");
+    AM_TRY(am_device_find(deviceId <= INT32_MAX ? (int32_t)deviceId : -1, NULL));
+    *capabilities = ACL_RT_HOST_MEM_MAP_SUPPORTED; /* one copy engine plays every unit */
     return ACL_SUCCESS;
 }

@@ -3,24 +3,13 @@
 
 #include "api/api.h"
 #include "api/check.h"
-#include "api/held.h"
 #include "base/error.h"
 #include "base/util.h"
 #include "core/device/setup.h"
 #include "core/managed/managed.h"
 
-static aclError product_check(void)
-{
-    AM_REQUIRE_FEATURE(
-        AM_PRODUCT_MANAGED,
-        "only Atlas A3 and A2 have managed memory; this device is one of the %s");
-    return ACL_SUCCESS;
-}
-
 aclError am_aclrtMemAllocManaged(void **ptr, uint64_t size, uint32_t flag)
 {
-    AM_TRY(product_check());
-    AM_REQUIRE_RANGE(ptr, size);
     AM_REQUIRE(flag == ACL_RT_MEM_ATTACH_GLOBAL, ACL_ERROR_INVALID_PARAM,
                "flag is %u; it takes ACL_RT_MEM_ATTACH_GLOBAL (1)", flag);
     return am_managed_alloc(size, ptr);
@@ -41,17 +30,13 @@ aclError am_aclrtMemManagedAdvise(const void *const ptr, uint64_t size,
                                   aclrtMemManagedAdviseType advise,
                                   aclrtMemManagedLocation location)
 {
-    AM_TRY(product_check());
     AM_TRY(pages_check(ptr, size));
     return am_managed_advise(ptr, size, advise, &location);
 }
 
 static aclError attrs_check(const aclrtMemManagedRangeAttribute *attrs, size_t n,
-                            const void *ptr, size_t size, void *const *data,
-                            const size_t *data_sizes)
+                            void *const *data, const size_t *data_sizes)
 {
-    AM_TRY(product_check());
-    AM_REQUIRE_RANGE(ptr, size);
     for (size_t i = 0; i < n; i++) {
         AM_REQUIRE(data[i] != NULL, ACL_ERROR_INVALID_PARAM, "data is NULL");
         AM_TRY(am_managed_check_attr(attrs[i], data_sizes[i]));
@@ -63,7 +48,7 @@ aclError am_aclrtMemManagedGetAttr(aclrtMemManagedRangeAttribute attribute,
                                    const void *ptr, size_t size, void *data,
                                    size_t dataSize)
 {
-    AM_TRY(attrs_check(&attribute, 1, ptr, size, &data, &dataSize));
+    AM_TRY(attrs_check(&attribute, 1, &data, &dataSize));
     return am_managed_get_attrs(&attribute, 1, ptr, size, &data, &dataSize);
 }
 
@@ -71,9 +56,7 @@ aclError am_aclrtMemManagedGetAttrs(aclrtMemManagedRangeAttribute *attributes,
                                     size_t numAttributes, const void *ptr, size_t size,
                                     void **data, size_t *dataSizes)
 {
-    AM_REQUIRE_RANGE(attributes, numAttributes);
-    AM_REQUIRE_NONNULL(data, dataSizes);
-    AM_TRY(attrs_check(attributes, numAttributes, ptr, size, data, dataSizes));
+    AM_TRY(attrs_check(attributes, numAttributes, data, dataSizes));
     return am_managed_get_attrs(attributes, numAttributes, ptr, size, data, dataSizes);
 }
 
@@ -91,20 +74,11 @@ aclError am_aclrtMemManagedPrefetchAsync(const void *ptr, size_t size,
 {
     const size_t index = 0;
 
-    AM_TRY(product_check());
-    AM_REQUIRE_ZERO(flags);
     return prefetch(&(struct am_prefetch){&ptr, &size, 1, &location, &index, 1}, stream);
 }
 
 static aclError batch_check(const struct am_prefetch *ranges)
 {
-    AM_REQUIRE(ranges->addrs != NULL, ACL_ERROR_INVALID_PARAM, "ptrs is NULL");
-    AM_REQUIRE(ranges->sizes != NULL, ACL_ERROR_INVALID_PARAM, "sizes is NULL");
-    AM_REQUIRE(ranges->n > 0, ACL_ERROR_INVALID_PARAM, "count is 0");
-    AM_REQUIRE(ranges->locations != NULL, ACL_ERROR_INVALID_PARAM,
-               "prefetchLocs is NULL");
-    AM_REQUIRE(ranges->indexes != NULL, ACL_ERROR_INVALID_PARAM,
-               "prefetchLocIdxs is NULL");
     AM_REQUIRE(ranges->n_locations > 0 && ranges->n_locations <= ranges->n,
                ACL_ERROR_INVALID_PARAM,
                "numPrefetchLocs is %zu; it takes 1 to count, which is %zu",
@@ -128,8 +102,6 @@ aclError am_aclrtMemManagedPrefetchBatchAsync(
     const struct am_prefetch ranges = {ptrs,         sizes,           count,
                                        prefetchLocs, prefetchLocIdxs, numPrefetchLocs};
 
-    AM_TRY(product_check());
-    AM_REQUIRE_ZERO(flags);
     AM_TRY(batch_check(&ranges));
     return prefetch(&ranges, stream);
 }

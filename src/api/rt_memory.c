@@ -1,4 +1,6 @@
 /* Questions about memory: how much there is, what an address is. */
+#include <string.h>
+
 #include "api/api.h"
 #include "api/check.h"
 #include "base/error.h"
@@ -29,23 +31,18 @@ aclError am_aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
     struct am_domain *domain = NULL;
     size_t left = 0;
     int32_t device;
-    aclError rc = ACL_SUCCESS;
 
-    AM_REQUIRE_NONNULL(free, total);
     AM_REQUIRE(found != NULL, ACL_ERROR_INVALID_PARAM,
                "attr is %d, which is not a memory attribute", (int)attr);
     AM_TRY(am_context_device(&device));
-    if (product_has(attr))
-        domain = am_domain_get(&am_devices.device[device].domain);
     (void)am_stream_collect_all(); /* launched work that is done keeps no memory */
+    if (product_has(attr))
+        domain = am_devices.device[device].domain;
     if (domain != NULL)
-        rc = am_domain_free(domain, &left);
-    if (rc == ACL_SUCCESS) {
-        *total = domain != NULL ? domain->capacity : 0;
-        *free = left & ~(am_attr_granularity(found) - 1);
-    }
-    am_domain_put(domain);
-    return rc;
+        AM_TRY(am_domain_free(domain, &left));
+    *total = domain != NULL ? domain->capacity : 0;
+    *free = left & ~(am_attr_granularity(found) - 1);
+    return ACL_SUCCESS;
 }
 
 /*
@@ -83,7 +80,6 @@ aclError am_aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attri
     aclrtPtrAttributes found = {.location.type = ACL_MEM_LOCATION_TYPE_UNREGISTERED};
     struct am_mapping *mapping;
 
-    AM_REQUIRE_NONNULL(attributes);
     mapping = am_mapping_get((uintptr_t)ptr);
     if (mapping != NULL) {
         attributes_find(mapping, (uintptr_t)ptr, &found);
@@ -102,7 +98,6 @@ aclError am_aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize)
     struct am_bounds bounds;
     bool is_found;
 
-    AM_REQUIRE_NONNULL(ptr);
     AM_REQUIRE(pbase != NULL || psize != NULL, ACL_ERROR_INVALID_PARAM,
                "pbase and psize are both NULL");
     mapping = am_mapping_get((uintptr_t)ptr);
@@ -150,13 +145,55 @@ aclError am_aclrtCheckMemType(void **addrList, uint32_t size, uint32_t memType,
         ACL_RT_MEM_TYPE_DEV | ACL_RT_MEM_TYPE_DVPP | ACL_RT_MEM_TYPE_RSVD;
     uint32_t fits = 1;
 
-    AM_REQUIRE_RANGE(addrList, size);
     AM_REQUIRE(memType != 0 && (memType & ~all) == 0, ACL_ERROR_INVALID_PARAM,
                "memType is 0x%x; it takes a combination of 0x2, 0x8 and 0x10", memType);
-    AM_REQUIRE_NONNULL(checkResult);
-    AM_REQUIRE_ZERO(reserve);
     for (uint32_t i = 0; i < size && fits; i++)
         fits = address_fits(addrList[i], memType);
     *checkResult = fits;
+    return ACL_SUCCESS;
+}
+
+/*
+ * ---- errors of the memory itself ----
+ *
+ * The system ends a process whose memory fails, so there is never an error to report or to
+ * repair.
+ */
+
+aclError am_aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo *arr, size_t arraySize,
+                               size_t *retSize)
+{
+    AM_TRY(am_device_find(deviceId, NULL));
+    *retSize = 0;
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtMemUceRepair(int32_t deviceId, aclrtMemUceInfo *arr, size_t arraySize)
+{
+    AM_TRY(am_device_find(deviceId, NULL));
+    return am_fail(
+        ACL_ERROR_RT_PARAM_INVALID,
+        "device %d has no error in the %zu bytes at %p: aclrtGetMemUceInfo reported none",
+        deviceId, arr[0].len, arr[0].addr);
+}
+
+/*
+ * Differs: the values of errorType are not public; 0, with no detail and nothing to
+ * repair, stands for no error here.
+ */
+aclError am_aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo *errorInfo)
+{
+    AM_TRY(am_device_find(deviceId, NULL));
+    memset(errorInfo, 0, sizeof *errorInfo);
+    return ACL_SUCCESS;
+}
+
+aclError am_aclrtRepairError(int32_t deviceId, const aclrtErrorInfo *errorInfo)
+{
+    AM_TRY(am_device_find(deviceId, NULL));
+    AM_REQUIRE(errorInfo->errorType == 0 && errorInfo->hasDetail == 0,
+               ACL_ERROR_RT_PARAM_INVALID,
+               "device %d has no error of type %d: aclrtGetErrorVerbose reported none",
+               deviceId, (int)errorInfo->errorType);
     return ACL_SUCCESS;
 }

@@ -3,29 +3,12 @@
 
 #include "api/api.h"
 #include "api/check.h"
-#include "api/held.h"
 #include "base/error.h"
 #include "core/device/setup.h"
 #include "core/pool/mempool.h"
 
-static aclError product_check(void)
-{
-    AM_REQUIRE_FEATURE(AM_PRODUCT_POOL,
-                       "only Atlas A2 has memory pools; this device is one of the %s");
-    return ACL_SUCCESS;
-}
-
-/* The product has pools, and memPool may be one. */
-static aclError pool_check(const void *memPool)
-{
-    AM_TRY(product_check());
-    AM_REQUIRE_NONNULL(memPool);
-    return ACL_SUCCESS;
-}
-
 static aclError props_check(const aclrtMemPoolProps *props)
 {
-    AM_REQUIRE(props != NULL, ACL_ERROR_INVALID_PARAM, "poolProps is NULL");
     AM_REQUIRE(props->allocType == ACL_MEM_ALLOCATION_TYPE_PINNED,
                ACL_ERROR_INVALID_PARAM, "poolProps.allocType is %d; it takes PINNED (0)",
                (int)props->allocType);
@@ -43,21 +26,17 @@ static aclError props_check(const aclrtMemPoolProps *props)
 
 aclError am_aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPoolProps *poolProps)
 {
-    AM_TRY(pool_check(memPool));
     AM_TRY(props_check(poolProps));
     return am_pool_create((int32_t)poolProps->location.id, poolProps->maxSize, memPool);
 }
 
 aclError am_aclrtMemPoolDestroy(const aclrtMemPool memPool)
 {
-    AM_TRY(pool_check(memPool));
     return am_pool_destroy(memPool);
 }
 
-static aclError attr_check(const void *memPool, aclrtMemPoolAttr attr, const void *value)
+static aclError attr_check(aclrtMemPoolAttr attr)
 {
-    AM_TRY(pool_check(memPool));
-    AM_REQUIRE_NONNULL(value);
     AM_REQUIRE(attr >= ACL_RT_MEM_POOL_REUSE_FOLLOW_EVENT_DEPENDENCIES &&
                    attr <= ACL_RT_MEM_POOL_ATTR_USED_MEM_HIGH,
                ACL_ERROR_INVALID_PARAM, "attr is %d; it takes 1 to 8", (int)attr);
@@ -74,7 +53,7 @@ aclError am_aclrtMemPoolSetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, voi
 {
     uint64_t number;
 
-    AM_TRY(attr_check(memPool, attr, value));
+    AM_TRY(attr_check(attr));
     AM_REQUIRE(attr != ACL_RT_MEM_POOL_ATTR_RESERVED_MEM_CURRENT &&
                    attr != ACL_RT_MEM_POOL_ATTR_USED_MEM_CURRENT,
                ACL_ERROR_INVALID_PARAM, "attribute %d can only be read", (int)attr);
@@ -91,7 +70,7 @@ aclError am_aclrtMemPoolGetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, voi
 {
     uint64_t number;
 
-    AM_TRY(attr_check(memPool, attr, value));
+    AM_TRY(attr_check(attr));
     AM_TRY(am_pool_get_attr(memPool, attr, &number));
     if (is_switch(attr))
         *(uint32_t *)value = (uint32_t)number;
@@ -100,25 +79,26 @@ aclError am_aclrtMemPoolGetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, voi
     return ACL_SUCCESS;
 }
 
+/* The remedy for calls on captured streams. */
+#define NO_POOL \
+    "memory of a pool is allocated and freed outside of captures; use aclrtMalloc"
+
 aclError am_aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPool memPool,
                                     aclrtStream handle)
 {
-    AM_TRY(pool_check(memPool));
-    AM_REQUIRE_RANGE(ptr, size);
     AM_GET(stream, handle);
+    AM_TRY(am_stream_refuse(stream, ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT, NO_POOL));
     return am_pool_malloc_async(memPool, size, stream, ptr);
 }
 
 aclError am_aclrtMemPoolFreeAsync(void *ptr, aclrtStream handle)
 {
-    AM_TRY(product_check());
-    AM_REQUIRE_NONNULL(ptr);
     AM_GET(stream, handle);
+    AM_TRY(am_stream_refuse(stream, ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT, NO_POOL));
     return am_pool_free_async(ptr, stream);
 }
 
 aclError am_aclrtMemPoolTrimTo(aclrtMemPool memPool, size_t minBytesToKeep)
 {
-    AM_TRY(pool_check(memPool));
     return am_pool_trim(memPool, minBytesToKeep);
 }

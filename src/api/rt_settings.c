@@ -8,7 +8,6 @@
  */
 #include "api/api.h"
 #include "api/check.h"
-#include "api/held.h"
 #include "base/error.h"
 #include "core/device/context.h"
 #include "core/device/setup.h"
@@ -28,7 +27,6 @@ aclError am_aclrtSetOpExecuteTimeOut(uint32_t timeout)
 /* 0 asks for the maximum. */
 aclError am_aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t *actualTimeout)
 {
-    AM_REQUIRE_NONNULL(actualTimeout);
     *actualTimeout = timeout == 0 || timeout > OP_TIMEOUT_MAX ? OP_TIMEOUT_MAX : timeout;
     return ACL_SUCCESS;
 }
@@ -70,7 +68,6 @@ aclError am_aclrtGetDeviceSatMode(aclrtFloatOverflowMode *mode)
     struct am_device *device;
     int32_t found;
 
-    AM_REQUIRE_NONNULL(mode);
     AM_TRY(device_current(&device));
     found = device->sat_mode;
     if (found == AM_SAT_MODE_UNSET)
@@ -94,7 +91,6 @@ aclError am_aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t *flag)
 {
     aclrtStreamAttrValue value;
 
-    AM_REQUIRE_NONNULL(flag);
     AM_TRY(
         am_aclrtGetStreamAttribute(stream, ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK, &value));
     *flag = value.overflowSwitch;
@@ -166,7 +162,6 @@ aclError am_aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type,
     struct am_device *device;
 
     AM_TRY(limit_check(type));
-    AM_REQUIRE_NONNULL(value);
     AM_TRY(am_device_find(deviceId, &device));
     return device_limit(device, type, value);
 }
@@ -205,7 +200,6 @@ aclError am_aclrtGetStreamResLimit(aclrtStream handle, aclrtDevResLimitType type
                                    uint32_t *value)
 {
     AM_TRY(limit_check(type));
-    AM_REQUIRE_NONNULL(value);
     AM_GET(stream, handle);
     return stream_limit(stream, type, value);
 }
@@ -247,7 +241,6 @@ aclError am_aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t *valu
     struct am_device *device;
 
     AM_TRY(limit_check(type));
-    AM_REQUIRE_NONNULL(value);
     AM_TRY(device_current(&device));
     if (thread_limit(type, value))
         return ACL_SUCCESS;

@@ -1,14 +1,17 @@
-/* Physical memory shared with other processes: export, import, permission. */
+/* Memory shared with other processes: export, import, permission. */
 #include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "api/api.h"
 #include "api/check.h"
-#include "api/vmm.h"
 #include "base/error.h"
 #include "base/process.h"
+#include "base/sys.h"
 #include "core/device/context.h"
 #include "core/device/device.h"
 #include "core/device/setup.h"
+#include "core/ipc/key.h"
 #include "core/ipc/share.h"
 
 /* Which kind of offer a type of handle stands for. */
@@ -63,20 +66,11 @@ static aclError share_export(aclrtDrvMemHandle handle, enum am_share_kind kind,
     return share_write(kind, &share, shareable);
 }
 
-static aclError share_trust(enum am_share_kind kind, const struct am_share_handle *share,
-                            const int32_t *pid, size_t n)
-{
-    AM_REQUIRE_NONNULL(pid);
-    AM_REQUIRE(n > 0, ACL_ERROR_INVALID_PARAM, "pidNum is 0");
-    return am_share_trust(kind, share, pid, n);
-}
-
 static aclError share_import(enum am_share_kind kind, const struct am_share_handle *share,
                              int32_t device_id, aclrtDrvMemHandle *handle)
 {
     struct am_device *device;
 
-    AM_REQUIRE_NONNULL(handle);
     AM_TRY(am_device_find(device_id, &device));
     return am_share_import(kind, share, device, handle);
 }
@@ -85,8 +79,6 @@ aclError am_aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle,
                                             aclrtMemHandleType handleType, uint64_t flags,
                                             uint64_t *shareableHandle)
 {
-    AM_TRY(am_vmm_check());
-    AM_REQUIRE_NONNULL(handle, shareableHandle);
     AM_REQUIRE(handleType == ACL_MEM_HANDLE_TYPE_NONE, ACL_ERROR_INVALID_PARAM,
                "handleType is %d; it takes NONE (0)", (int)handleType);
     AM_REQUIRE(flags == 0 || !am_setup.is_strict, ACL_ERROR_INVALID_PARAM,
@@ -102,8 +94,6 @@ aclError am_aclrtMemExportToShareableHandleV2(aclrtDrvMemHandle handle, uint64_t
 {
     enum am_share_kind kind = AM_SHARE_MEMORY;
 
-    AM_TRY(am_vmm_check());
-    AM_REQUIRE_NONNULL(handle, shareableHandle);
     AM_TRY(type_kind(shareType, &kind));
     return share_export(handle, kind, flags, shareableHandle);
 }
@@ -113,8 +103,7 @@ aclError am_aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, int32_t *p
 {
     struct am_share_handle share = {.number = shareableHandle};
 
-    AM_TRY(am_vmm_check());
-    return share_trust(AM_SHARE_MEMORY, &share, pid, pidNum);
+    return am_share_trust(AM_SHARE_MEMORY, &share, pid, pidNum);
 }
 
 aclError am_aclrtMemSetPidToShareableHandleV2(void *shareableHandle,
@@ -124,11 +113,9 @@ aclError am_aclrtMemSetPidToShareableHandleV2(void *shareableHandle,
     enum am_share_kind kind = AM_SHARE_MEMORY;
     struct am_share_handle share;
 
-    AM_TRY(am_vmm_check());
-    AM_REQUIRE_NONNULL(shareableHandle);
     AM_TRY(type_kind(shareType, &kind));
     AM_TRY(share_read(kind, shareableHandle, &share));
-    return share_trust(kind, &share, pid, pidNum);
+    return am_share_trust(kind, &share, pid, pidNum);
 }
 
 aclError am_aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int32_t deviceId,
@@ -136,7 +123,6 @@ aclError am_aclrtMemImportFromShareableHandle(uint64_t shareableHandle, int32_t 
 {
     struct am_share_handle share = {.number = shareableHandle};
 
-    AM_TRY(am_vmm_check());
     return share_import(AM_SHARE_MEMORY, &share, deviceId, handle);
 }
 
@@ -149,22 +135,112 @@ aclError am_aclrtMemImportFromShareableHandleV2(void *shareableHandle,
     struct am_device *device;
     int32_t id;
 
-    AM_TRY(am_vmm_check());
-    AM_REQUIRE_NONNULL(shareableHandle);
-    AM_REQUIRE_ZERO(flags);
     AM_TRY(type_kind(shareType, &kind));
     AM_TRY(am_context_device(&id));
     AM_TRY(share_read(kind, shareableHandle, &share));
     if (kind == AM_SHARE_MEMORY)
         return share_import(kind, &share, id, handle);
-    AM_REQUIRE_NONNULL(handle);
     AM_TRY(am_device_find(id, &device));
     return am_share_import_fabric(shareableHandle, device, handle);
 }
 
 aclError am_aclrtDeviceGetBareTgid(int32_t *pid)
 {
-    AM_REQUIRE_NONNULL(pid);
     *pid = (int32_t)am_process_own_id();
     return ACL_SUCCESS;
+}
+
+/* ---- memory of aclrtMalloc, by keys ---- */
+
+aclError am_aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_t len,
+                                    uint64_t flags)
+{
+    AM_REQUIRE(len == AM_KEY_SIZE, ACL_ERROR_INVALID_PARAM, "len is %zu; it takes %d",
+               len, AM_KEY_SIZE);
+    AM_REQUIRE((flags & ~ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION) == 0,
+               ACL_ERROR_INVALID_PARAM,
+               "flags is 0x%" PRIx64
+               "; it takes 0, or 1 to let any process of this user import",
+               flags);
+    return am_key_export(devPtr, size, flags != 0, key);
+}
+
+aclError am_aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_t num)
+{
+    return am_key_trust(key, pid, num);
+}
+
+/* This machine is the only server there is. */
+static aclError server_check(const aclrtServerPid *server, size_t i)
+{
+    AM_REQUIRE(server->pid != NULL, ACL_ERROR_INVALID_PARAM,
+               "serverPids[%zu].pid is NULL", i);
+    AM_REQUIRE(server->num > 0, ACL_ERROR_INVALID_PARAM, "serverPids[%zu].num is 0", i);
+    AM_REQUIRE(am_device_find_driver(server->sdid) != NULL,
+               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+               "serverPids[%zu].sdid is %u, which is not a device of this machine; this "
+               "version shares within one machine only",
+               i, server->sdid);
+    return ACL_SUCCESS;
+}
+
+/* The processes of all servers in one list: all of them may import, or none. */
+static aclError servers_trust(const char *key, const aclrtServerPid *servers, size_t n)
+{
+    size_t n_pids = 0;
+    size_t at = 0;
+    int32_t *pids;
+    aclError rc;
+
+    for (size_t i = 0; i < n; i++) {
+        AM_REQUIRE(servers[i].num <= SIZE_MAX - n_pids, ACL_ERROR_INVALID_PARAM,
+                   "serverPids[%zu].num is %zu, more than there can be", i,
+                   servers[i].num);
+        n_pids += servers[i].num;
+    }
+    pids = am_sys_calloc(n_pids, sizeof *pids);
+    AM_REQUIRE(pids != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a list of %zu processes",
+               n_pids);
+    for (size_t i = 0; i < n; at += servers[i++].num)
+        memcpy(&pids[at], servers[i].pid, servers[i].num * sizeof *pids);
+    rc = am_key_trust(key, pids, n_pids);
+    free(pids);
+    return rc;
+}
+
+aclError am_aclrtIpcMemImportPidInterServer(const char *key, aclrtServerPid *serverPids,
+                                            size_t num)
+{
+    for (size_t i = 0; i < num; i++)
+        AM_TRY(server_check(&serverPids[i], i));
+    return servers_trust(key, serverPids, num);
+}
+
+aclError am_aclrtIpcMemImportByKey(void **devPtr, const char *key, uint64_t flags)
+{
+    AM_REQUIRE((flags & ~ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS) == 0,
+               ACL_ERROR_INVALID_PARAM,
+               "flags is 0x%" PRIx64 "; it takes 0, or 1 to enable peer access", flags);
+    AM_REQUIRE(flags == 0 || !am_setup.is_strict, ACL_ERROR_INVALID_PARAM,
+               "flags is 0x%" PRIx64
+               "; the 8.3 edition takes only 0 (ACLMEM_RULES=strict)",
+               flags);
+    return am_key_import(key, flags != 0, devPtr);
+}
+
+/* Which of two links is used makes no difference here. */
+aclError am_aclrtIpcMemSetAttr(const char *key, aclrtIpcMemAttrType type, uint64_t attr)
+{
+    AM_REQUIRE(type == ACL_RT_IPC_MEM_ATTR_ACCESS_LINK, ACL_ERROR_INVALID_PARAM,
+               "type is %d; it takes ACCESS_LINK (0)", (int)type);
+    AM_REQUIRE(attr == ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_SIO ||
+                   attr == ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_HCCS,
+               ACL_ERROR_INVALID_PARAM,
+               "attr is %" PRIu64 "; it takes SIO (0) or HCCS (1)", attr);
+    return am_key_check(key);
+}
+
+aclError am_aclrtIpcMemClose(const char *key)
+{
+    return am_key_close(key);
 }

@@ -1,9 +1,10 @@
-/* Streams: create, destroy, wait, ask. */
+/* Streams: create, destroy, wait, ask; callbacks and host functions. */
 #include "api/api.h"
 #include "api/check.h"
-#include "api/held.h"
 #include "base/error.h"
 #include "core/device/context.h"
+#include "core/stream/call.h"
+#include "core/stream/callback.h"
 #include "core/stream/sched.h"
 #include "core/stream/stream.h"
 
@@ -13,14 +14,12 @@
 
 aclError am_aclrtCreateStream(aclrtStream *stream)
 {
-    AM_REQUIRE_NONNULL(stream);
     return am_stream_create(0, 0, stream);
 }
 
 aclError am_aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority,
                                         uint32_t flag)
 {
-    AM_REQUIRE_NONNULL(stream);
     AM_REQUIRE(priority < AM_PRIORITIES, ACL_ERROR_INVALID_PARAM,
                "priority is %u; it takes 0 (highest) to %d", priority, AM_PRIORITIES - 1);
     AM_REQUIRE((flag & ~FLAGS_ALL) == 0, ACL_ERROR_INVALID_PARAM,
@@ -30,19 +29,16 @@ aclError am_aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority,
 
 aclError am_aclrtDestroyStream(aclrtStream stream)
 {
-    AM_REQUIRE_NONNULL(stream);
     return am_stream_destroy(stream, false);
 }
 
 aclError am_aclrtDestroyStreamForce(aclrtStream stream)
 {
-    AM_REQUIRE_NONNULL(stream);
     return am_stream_destroy(stream, true);
 }
 
 aclError am_aclrtCtxGetCurrentDefaultStream(aclrtStream *stream)
 {
-    AM_REQUIRE_NONNULL(stream);
     return am_stream_default(stream);
 }
 
@@ -84,10 +80,11 @@ aclError am_aclrtSynchronizeDeviceWithTimeout(int32_t ms)
 
 aclError am_aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus *status)
 {
-    AM_REQUIRE_NONNULL(status);
+    bool is_idle;
+
     AM_GET(stream, handle);
-    *status = am_stream_is_idle(stream) ? ACL_STREAM_STATUS_COMPLETE
-                                        : ACL_STREAM_STATUS_NOT_READY;
+    AM_TRY(am_stream_query(stream, &is_idle));
+    *status = is_idle ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
     return ACL_SUCCESS;
 }
 
@@ -122,7 +119,6 @@ aclError am_aclrtDeviceTaskAbort(int32_t deviceId, uint32_t ms)
 
 aclError am_aclrtStreamGetId(aclrtStream handle, int32_t *streamId)
 {
-    AM_REQUIRE_NONNULL(streamId);
     AM_GET(stream, handle);
     *streamId = stream->id;
     return ACL_SUCCESS;
@@ -130,7 +126,6 @@ aclError am_aclrtStreamGetId(aclrtStream handle, int32_t *streamId)
 
 aclError am_aclrtStreamGetPriority(aclrtStream handle, uint32_t *priority)
 {
-    AM_REQUIRE_NONNULL(priority);
     AM_GET(stream, handle);
     *priority = stream->queue.runnable.priority;
     return ACL_SUCCESS;
@@ -138,7 +133,6 @@ aclError am_aclrtStreamGetPriority(aclrtStream handle, uint32_t *priority)
 
 aclError am_aclrtStreamGetFlags(aclrtStream handle, uint32_t *flags)
 {
-    AM_REQUIRE_NONNULL(flags);
     AM_GET(stream, handle);
     *flags = stream->flags;
     return ACL_SUCCESS;
@@ -148,7 +142,6 @@ aclError am_aclrtGetStreamAvailableNum(uint32_t *streamCount)
 {
     int32_t device;
 
-    AM_REQUIRE_NONNULL(streamCount);
     AM_TRY(am_context_device(&device));
     *streamCount = am_stream_available(device);
     return ACL_SUCCESS;
@@ -193,7 +186,6 @@ aclError am_aclrtSetStreamAttribute(aclrtStream handle, aclrtStreamAttr attr,
 {
     aclError rc;
 
-    AM_REQUIRE_NONNULL(value);
     AM_GET(stream, handle);
     am_lock(&stream->queue.lock);
     rc = attribute_set_locked(stream, attr, value);
@@ -236,10 +228,45 @@ aclError am_aclrtGetStreamAttribute(aclrtStream handle, aclrtStreamAttr attr,
 {
     aclError rc;
 
-    AM_REQUIRE_NONNULL(value);
     AM_GET(stream, handle);
     am_lock(&stream->queue.lock);
     rc = attribute_get_locked(stream, attr, value);
     am_unlock(&stream->queue.lock);
     return rc;
+}
+
+/* ---- callbacks and host functions ---- */
+
+aclError am_aclrtSubscribeReport(uint64_t threadId, aclrtStream handle)
+{
+    AM_GET(stream, handle);
+    return am_callback_subscribe(threadId, stream);
+}
+
+aclError am_aclrtUnSubscribeReport(uint64_t threadId, aclrtStream handle)
+{
+    AM_GET(stream, handle);
+    return am_callback_unsubscribe(threadId, stream);
+}
+
+aclError am_aclrtProcessReport(int32_t ms)
+{
+    AM_REQUIRE_TIMEOUT(ms);
+    return am_call_process(ms);
+}
+
+aclError am_aclrtLaunchCallback(aclrtCallback fn, void *userData,
+                                aclrtCallbackBlockType blockType, aclrtStream handle)
+{
+    AM_REQUIRE(blockType == ACL_CALLBACK_NO_BLOCK || blockType == ACL_CALLBACK_BLOCK,
+               ACL_ERROR_INVALID_PARAM, "blockType is %d; it takes 0 or 1",
+               (int)blockType);
+    AM_GET(stream, handle);
+    return am_callback_launch(stream, fn, userData, blockType == ACL_CALLBACK_BLOCK);
+}
+
+aclError am_aclrtLaunchHostFunc(aclrtStream handle, aclrtHostFunc fn, void *args)
+{
+    AM_GET(stream, handle);
+    return am_hostfunc_launch(stream, fn, args);
 }

@@ -3,7 +3,6 @@
 
 #include "api/api.h"
 #include "api/check.h"
-#include "api/vmm.h"
 #include "base/error.h"
 #include "base/util.h"
 #include "core/device/attr.h"
@@ -30,8 +29,6 @@ aclError am_vmm_check(void)
 aclError am_aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment,
                                    void *expectPtr, uint64_t flags)
 {
-    AM_TRY(am_vmm_check());
-    AM_REQUIRE_RANGE(virPtr, size);
     AM_REQUIRE(alignment == 0, ACL_ERROR_INVALID_PARAM,
                "alignment is %zu; it is reserved and takes 0", alignment);
     AM_REQUIRE(flags <= 1, ACL_ERROR_INVALID_PARAM,
@@ -55,9 +52,7 @@ aclError am_aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment,
 aclError am_aclrtReserveMemAddressNoUCMemory(void **virPtr, size_t size, size_t alignment,
                                              void *expectPtr, uint64_t flags)
 {
-    AM_TRY(am_vmm_check());
     AM_REQUIRE_A3(AM_PRODUCT_NO_UC);
-    AM_REQUIRE_NONNULL(virPtr);
     AM_REQUIRE(size > 0 && am_is_aligned(size, AM_CHUNK), ACL_ERROR_INVALID_PARAM,
                "size is %zu; it takes multiples of 2 MB", size);
     AM_REQUIRE(
@@ -76,15 +71,12 @@ aclError am_aclrtReserveMemAddressNoUCMemory(void **virPtr, size_t size, size_t 
 
 aclError am_aclrtReleaseMemAddress(void *virPtr)
 {
-    AM_TRY(am_vmm_check());
-    AM_REQUIRE_NONNULL(virPtr);
     return am_vspace_release(virPtr);
 }
 
 /* Checks the description of physical memory by itself. */
 static aclError prop_check(const aclrtPhysicalMemProp *prop)
 {
-    AM_REQUIRE_NONNULL(prop);
     AM_REQUIRE(prop->handleType != ACL_MEM_HANDLE_TYPE_POSIX,
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "prop.handleType is POSIX (2), which no edition supports");
@@ -101,17 +93,12 @@ static aclError prop_check(const aclrtPhysicalMemProp *prop)
 aclError am_aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size,
                                 const aclrtPhysicalMemProp *prop, uint64_t flags)
 {
-    AM_TRY(am_vmm_check());
-    AM_REQUIRE_RANGE(handle, size);
-    AM_REQUIRE_ZERO(flags);
     AM_TRY(prop_check(prop));
     return am_phys_create(size, prop, handle);
 }
 
 aclError am_aclrtFreePhysical(aclrtDrvMemHandle handle)
 {
-    AM_TRY(am_vmm_check());
-    AM_REQUIRE_NONNULL(handle);
     return am_phys_free(handle);
 }
 
@@ -121,9 +108,6 @@ static aclError map(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle 
     struct am_phys *phys;
     aclError rc;
 
-    AM_TRY(am_vmm_check());
-    AM_REQUIRE_NONNULL(virPtr, handle);
-    AM_REQUIRE_NONZERO(size);
     AM_REQUIRE(offset == 0, ACL_ERROR_INVALID_PARAM,
                "offset is %zu; all editions take only 0", offset);
     AM_REQUIRE_ZERO(flags);
@@ -149,10 +133,7 @@ aclError am_aclrtMemMapNoAccess(void *virPtr, size_t size, size_t offset,
 aclError am_aclrtMemMapSelectedLink(void *virPtrDst, size_t size, void *virPtrSrc,
                                     uint32_t linkIdx)
 {
-    AM_TRY(am_vmm_check());
     AM_REQUIRE_A3(AM_PRODUCT_DIES);
-    AM_REQUIRE_NONNULL(virPtrDst, virPtrSrc);
-    AM_REQUIRE_NONZERO(size);
     AM_REQUIRE(linkIdx <= 1, ACL_ERROR_INVALID_PARAM,
                "linkIdx is %" PRIu32 "; it takes 0 (SIO) or 1 (HCCS)", linkIdx);
     return am_vspace_mirror(virPtrDst, size, virPtrSrc);
@@ -160,8 +141,6 @@ aclError am_aclrtMemMapSelectedLink(void *virPtrDst, size_t size, void *virPtrSr
 
 aclError am_aclrtUnmapMem(void *virPtr)
 {
-    AM_TRY(am_vmm_check());
-    AM_REQUIRE_NONNULL(virPtr);
     return am_vspace_unmap(virPtr);
 }
 
@@ -194,9 +173,6 @@ static aclError desc_check(const aclrtMemAccessDesc *desc)
 aclError am_aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *desc,
                               size_t count)
 {
-    AM_TRY(am_vmm_check());
-    AM_REQUIRE_RANGE(virPtr, size);
-    AM_REQUIRE_RANGE(desc, count);
     for (size_t i = 0; i < count; i++)
         AM_TRY(desc_check(&desc[i]));
     return am_vspace_set_access(virPtr, size, desc, count);
@@ -204,16 +180,12 @@ aclError am_aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *des
 
 aclError am_aclrtMemGetAccess(void *virPtr, aclrtMemLocation *location, uint64_t *flag)
 {
-    AM_TRY(am_vmm_check());
-    AM_REQUIRE_NONNULL(virPtr, location, flag);
     AM_TRY(location_check(location));
     return am_vspace_get_access(virPtr, location, flag);
 }
 
 aclError am_aclrtMemRetainAllocationHandle(void *virPtr, aclrtDrvMemHandle *handle)
 {
-    AM_TRY(am_vmm_check());
-    AM_REQUIRE_NONNULL(virPtr, handle);
     return am_vspace_retain(virPtr, handle);
 }
 
@@ -222,8 +194,6 @@ aclError am_aclrtMemGetAllocationPropertiesFromHandle(aclrtDrvMemHandle handle,
 {
     struct am_phys *phys;
 
-    AM_TRY(am_vmm_check());
-    AM_REQUIRE_NONNULL(handle, prop);
     AM_TRY(am_phys_get(handle, &phys));
     *prop = am_phys_prop(phys);
     am_phys_put(phys);
@@ -234,8 +204,6 @@ aclError am_aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp *prop,
                                              aclrtMemGranularityOptions option,
                                              size_t *granularity)
 {
-    AM_TRY(am_vmm_check());
-    AM_REQUIRE_NONNULL(granularity);
     AM_REQUIRE(option == ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM ||
                    option == ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED,
                ACL_ERROR_INVALID_PARAM,

@@ -92,11 +92,9 @@ static const char *name_start(const char *names, const char *end)
     return end;
 }
 
-/*
- * Every name is a layer, and there is room for all of them.  This is checked before the first
- * layer is attached.
- */
-static aclError names_check(const char *names)
+/* The layers that are named, the innermost first. */
+static aclError names_parse(const char *names, const struct am_layer **list,
+                            size_t *ret_n)
 {
     const char *start;
     size_t n = 0;
@@ -104,51 +102,37 @@ static aclError names_check(const char *names)
     for (const char *end = names + strlen(names); end > names;
          end = start - (start > names)) {
         start = name_start(names, end);
-        AM_REQUIRE(layer_find(start, (size_t)(end - start)) != NULL,
-                   ACL_ERROR_INVALID_PARAM,
+        AM_REQUIRE(n < LAYERS_MAX, ACL_ERROR_INVALID_PARAM,
+                   "ACLMEM_LAYERS is \"%s\"; it takes at most %d layers", names,
+                   LAYERS_MAX);
+        list[n] = layer_find(start, (size_t)(end - start));
+        AM_REQUIRE(list[n++] != NULL, ACL_ERROR_INVALID_PARAM,
                    "ACLMEM_LAYERS is \"%s\", and there is no layer \"%.*s\"; it takes "
                    "check, fail and trace, separated by commas",
                    names, (int)(end - start), start);
-        AM_REQUIRE(++n <= LAYERS_MAX, ACL_ERROR_INVALID_PARAM,
-                   "ACLMEM_LAYERS is \"%s\"; it takes at most %d layers", names,
-                   LAYERS_MAX);
     }
-    return ACL_SUCCESS;
-}
-
-/* Prepares all layers before the first one is attached. */
-static aclError names_prepare(const char *names)
-{
-    const char *start;
-
-    for (const char *end = names + strlen(names); end > names;
-         end = start - (start > names)) {
-        const struct am_layer *layer;
-
-        start = name_start(names, end);
-        layer = layer_find(start, (size_t)(end - start));
-        if (layer->prepare != NULL)
-            AM_TRY(layer->prepare());
-    }
+    *ret_n = n;
     return ACL_SUCCESS;
 }
 
 aclError am_stack_build(const char *names, const struct am_api *below,
                         const struct am_api **ret_top)
 {
+    const struct am_layer *list[LAYERS_MAX];
     const struct am_api *top = below;
-    const char *start;
+    size_t n;
 
-    AM_TRY(names_check(names));
-    if (names[0] != '\0')
+    AM_TRY(names_parse(names, list, &n));
+    if (n > 0)
         AM_TRY(am_layers_configure());
     if (!am_layers_are_for_us())
-        names = "";
-    AM_TRY(names_prepare(names));
-    for (const char *end = names + strlen(names); end > names;
-         end = start - (start > names)) {
-        start = name_start(names, end);
-        top = am_stack_push(layer_find(start, (size_t)(end - start)), top);
+        n = 0;
+    for (size_t i = 0; i < n; i++) { /* all before the first one is attached */
+        if (list[i]->prepare != NULL)
+            AM_TRY(list[i]->prepare());
+    }
+    for (size_t i = 0; i < n; i++) {
+        top = am_stack_push(list[i], top);
         AM_REQUIRE(top != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a layer");
     }
     *ret_top = top;

@@ -279,9 +279,7 @@ struct am_backend_ops {
 #define AM_BACKEND_OP(prefix_, op_) \
     __typeof__(*((struct am_backend_ops *)NULL)->op_) prefix_##op_;
 
-/*
- * The backend called name; NULL if it does not exist.  Checks that caps and pointers agree.
- */
+/* The backend called name; NULL if it does not exist. */
 const struct am_backend_ops *am_backend_find(const char *name);
 
 /* The backend of memory of other machines; it is not in the list. */

@@ -7,6 +7,16 @@
 
 struct am_epoch am_epoch = {.number = 1};
 _Thread_local struct am_epoch_thread am_epoch_thread;
+_Thread_local unsigned am_shard_number;
+
+unsigned am_shard_assign(void)
+{
+    static atomic_uint next;
+
+    am_shard_number =
+        atomic_fetch_add_explicit(&next, 1, memory_order_relaxed) % AM_SHARDS + 1;
+    return am_shard_number - 1;
+}
 
 /* Orders unlinking stores before loads of the counters of readers. */
 static void full_barrier(void)

@@ -41,7 +41,48 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "base/shard.h"
+#include "base/util.h"
+
+#define AM_SHARDS 32
+/* Bytes from a shard to the next: processors fetch lines of 64 bytes in pairs. */
+#define AM_SHARD_STRIDE 128
+
+extern _Thread_local unsigned am_shard_number
+    __attribute__((tls_model("initial-exec"))); /* 0: none yet */
+
+unsigned am_shard_assign(void);
+
+/*
+ * The shard of this thread, below AM_SHARDS.  Threads are numbered in the order of their first
+ * use; two threads may have the same shard.
+ */
+static inline unsigned am_shard(void)
+{
+    unsigned number = am_shard_number;
+
+    return __builtin_expect(number != 0, 1) ? number - 1 : am_shard_assign();
+}
+
+/* A number that threads add to without contending for one cache line. */
+struct am_counter {
+    struct {
+        _Alignas(AM_SHARD_STRIDE) _Atomic uint64_t n;
+    } shard[AM_SHARDS];
+};
+
+static inline void am_counter_add(struct am_counter *counter, uint64_t n)
+{
+    atomic_fetch_add(&counter->shard[am_shard()].n, n);
+}
+
+static inline uint64_t am_counter_sum(const struct am_counter *counter)
+{
+    uint64_t sum = 0;
+
+    for (unsigned i = 0; i < AM_SHARDS; i++)
+        sum += atomic_load(&counter->shard[i].n);
+    return sum;
+}
 
 /* Part of an object whose free is deferred; so deferring cannot run out of memory. */
 struct am_deferred {

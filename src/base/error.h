@@ -17,7 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "base/assert.h"
+#include "base/log.h"
 
 /*
  * Its value is the code, which the compiler can see is not success: `return

@@ -5,36 +5,31 @@
 
 #include "base/lock.h"
 #include "base/sys.h"
+#include "base/util.h"
 
 /*
- * Each shard has slots and a free list for its threads: the slot number is the number in the
- * shard * AM_SHARDS + the shard.  Slots lie in segments of 64, 64, 128, 256, ... slots that
- * are never freed, so lookups need no lock.
+ * Slots lie in segments of 64, 64, 128, 256, ... slots that are never freed, so lookups need
+ * no lock.
  */
 #define FIRST_SEGMENT 64u
-#define SEGMENTS 18
-#define SLOTS_MAX (AM_HANDLE_MAX / AM_SHARDS) /* of a shard */
+#define SEGMENTS 23
 
 struct slot {
     _Atomic(struct am_named *) object; /* NULL: not published */
     uint32_t generation; /* of the next handle; its object's owner writes it */
-    uint32_t next;       /* the shard's lock; in the free list: the next + 1 */
+    uint32_t next;       /* table.lock; in the free list: the next + 1 */
 };
 
-static union {
-    struct {
-        struct am_lock lock;
-        uint32_t end;       /* lock; slots from here on were never used */
-        uint32_t free_list; /* lock; the first free slot + 1; 0: none */
-        _Atomic(struct slot *) segments[SEGMENTS];
-    };
-    char stride[2 * AM_SHARD_STRIDE];
-} shards[AM_SHARDS] = {[0 ... AM_SHARDS - 1].lock =
-                           AM_LOCK_INIT(AM_RANK_LEAF, "handle table")};
+static struct {
+    struct am_lock lock;
+    uint32_t end;       /* lock; slots from here on were never used */
+    uint32_t free_list; /* lock; the first free slot + 1; 0: none */
+    _Atomic(struct slot *) segments[SEGMENTS];
+} table = {.lock = AM_LOCK_INIT(AM_RANK_LEAF, "handle table")};
 
-static unsigned segment_of(uint32_t i)
+static unsigned segment_of(uint32_t number)
 {
-    return i < FIRST_SEGMENT ? 0 : 26 - (unsigned)__builtin_clz(i);
+    return number < FIRST_SEGMENT ? 0 : 26 - (unsigned)__builtin_clz(number);
 }
 
 static uint32_t segment_first(unsigned segment)
@@ -45,53 +40,51 @@ static uint32_t segment_first(unsigned segment)
 /* NULL: no segment has that slot yet. */
 static struct slot *slot_find(uint32_t number)
 {
-    uint32_t i = number / AM_SHARDS;
-    unsigned segment = segment_of(i);
-    struct slot *slots = atomic_load_explicit(
-        &shards[number % AM_SHARDS].segments[segment], memory_order_acquire);
+    unsigned segment = segment_of(number);
+    struct slot *slots =
+        atomic_load_explicit(&table.segments[segment], memory_order_acquire);
 
-    return slots != NULL ? &slots[i - segment_first(segment)] : NULL;
+    return slots != NULL ? &slots[number - segment_first(segment)] : NULL;
+}
+
+/* The next slot that was never used: 0 or -ENOMEM. */
+static int slot_add_locked(uint32_t *ret_number) AM_REQUIRES(table.lock)
+{
+    unsigned segment = segment_of(table.end);
+    uint32_t n = segment == 0 ? FIRST_SEGMENT : segment_first(segment);
+
+    if (table.end <= AM_HANDLE_MAX && table.segments[segment] == NULL)
+        atomic_store_explicit(&table.segments[segment],
+                              am_sys_calloc(n, sizeof(struct slot)),
+                              memory_order_release);
+    if (table.end > AM_HANDLE_MAX || table.segments[segment] == NULL)
+        return -ENOMEM;
+    *ret_number = table.end++;
+    return 0;
 }
 
 /* Reserves a slot for an object: 0 or -ENOMEM. */
 static int slot_alloc(uint32_t *ret_number)
 {
-    unsigned shard = am_shard();
     int rc = 0;
 
-    am_lock(&shards[shard].lock);
-    if (shards[shard].free_list != 0) {
-        *ret_number = (shards[shard].free_list - 1) * AM_SHARDS + shard;
-        shards[shard].free_list = slot_find(*ret_number)->next;
+    am_lock(&table.lock);
+    if (table.free_list != 0) {
+        *ret_number = table.free_list - 1;
+        table.free_list = slot_find(*ret_number)->next;
     } else {
-        uint32_t i = shards[shard].end;
-        unsigned segment = segment_of(i);
-
-        if (i <= SLOTS_MAX && shards[shard].segments[segment] == NULL) {
-            uint32_t n = segment == 0 ? FIRST_SEGMENT : segment_first(segment);
-
-            atomic_store_explicit(&shards[shard].segments[segment],
-                                  am_sys_calloc(n, sizeof(struct slot)),
-                                  memory_order_release);
-        }
-        if (i > SLOTS_MAX || shards[shard].segments[segment] == NULL)
-            rc = -ENOMEM;
-        else
-            shards[shard].end++;
-        *ret_number = i * AM_SHARDS + shard;
+        rc = slot_add_locked(ret_number);
     }
-    am_unlock(&shards[shard].lock);
+    am_unlock(&table.lock);
     return rc;
 }
 
 static void slot_free(uint32_t number)
 {
-    unsigned shard = number % AM_SHARDS;
-
-    am_lock(&shards[shard].lock);
-    slot_find(number)->next = shards[shard].free_list;
-    shards[shard].free_list = number / AM_SHARDS + 1;
-    am_unlock(&shards[shard].lock);
+    am_lock(&table.lock);
+    slot_find(number)->next = table.free_list;
+    table.free_list = number + 1;
+    am_unlock(&table.lock);
 }
 
 void *am_named_alloc(enum am_kind kind, size_t size)
@@ -183,6 +176,10 @@ const char *am_handle_why(enum am_kind kind, void *handle)
         [AM_KIND_NOTIFY] = "is a notify, which is another kind of handle",
         [AM_KIND_POOL] = "is a memory pool, which is another kind of handle",
         [AM_KIND_ALLOCATOR] = "is an allocator, which is another kind of handle",
+        [AM_KIND_MODEL] = "is a model, which is another kind of handle",
+        [AM_KIND_LANE] = "is a stream of a model, which is another kind of handle",
+        [AM_KIND_TASK_GROUP] = "is a task group, which is another kind of handle",
+        [AM_KIND_CONDITION] = "is a condition, which is another kind of handle",
     };
     enum am_kind given = am_handle_kind(handle);
 

@@ -32,6 +32,10 @@ enum am_kind {
     AM_KIND_NOTIFY,
     AM_KIND_POOL,
     AM_KIND_ALLOCATOR,
+    AM_KIND_MODEL,
+    AM_KIND_LANE,
+    AM_KIND_TASK_GROUP,
+    AM_KIND_CONDITION,
     AM_KIND_COUNT,
 };
 

@@ -5,11 +5,13 @@
 #include "base/lock.h"
 
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <time.h>
 
-#include "base/assert.h"
+#include "base/log.h"
+#include "base/sys.h"
 #include "base/util.h"
 
 #define N_POLLS 64u
@@ -60,7 +62,12 @@ void am_held_pop(const void *lock)
 
 void am_lock_init(struct am_lock *lock, enum am_rank rank, const char *name)
 {
-    pthread_mutex_init(&lock->mutex, NULL);
+    pthread_mutexattr_t attributes;
+
+    pthread_mutexattr_init(&attributes);
+    pthread_mutexattr_settype(&attributes, PTHREAD_MUTEX_ADAPTIVE_NP);
+    pthread_mutex_init(&lock->mutex, &attributes);
+    pthread_mutexattr_destroy(&attributes);
     lock->rank = rank;
     lock->name = name;
 }
@@ -105,4 +112,22 @@ void am_latch_wait(struct am_latch *latch)
         else if (i >= N_POLLS)
             sched_yield();
     }
+}
+
+/* Raised by what a thread itself does; blocked, they kill without a word. */
+static const int faults[] = {SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGTRAP, SIGSYS, SIGABRT};
+
+int am_thread_start(pthread_t *thread, void *(*run)(void *), void *arg)
+{
+    sigset_t blocked;
+    sigset_t before;
+    int rc;
+
+    sigfillset(&blocked);
+    for (size_t i = 0; i < sizeof faults / sizeof faults[0]; i++)
+        sigdelset(&blocked, faults[i]);
+    pthread_sigmask(SIG_SETMASK, &blocked, &before);
+    rc = am_sys_pthread_create(thread, NULL, run, arg);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return rc;
 }

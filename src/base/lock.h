@@ -1,5 +1,6 @@
 /*
- * Mutexes with a rank.
+ * Mutexes with a rank.  A thread that finds one locked polls it for a moment before it sleeps,
+ * since most are held for a few lines.
  *
  * A thread may acquire a lock only if the rank is higher than the ranks of all locks it holds;
  * locks of one rank are never held together.  Builds with assertions keep each thread's
@@ -22,9 +23,11 @@ enum am_rank {
     AM_RANK_RUNTIME = 1, /* start and stop of the library */
     AM_RANK_DEVICE,      /* contexts and counts of devices */
     AM_RANK_POOL,        /* one stream-ordered pool */
+    AM_RANK_MODELS,      /* which captures and models there are */
     AM_RANK_STREAMS,     /* which streams and events there are */
     AM_RANK_WALK,        /* walks over queues that wait for each other */
     AM_RANK_QUEUE,       /* the queue of one stream */
+    AM_RANK_MODEL,       /* the executions of one model */
     AM_RANK_EVENT,       /* one event or notify */
     AM_RANK_CALLS,       /* callbacks and host functions */
     AM_RANK_SCHED,       /* ready and parked queues */
@@ -67,7 +70,7 @@ struct AM_CAPABILITY("mutex") am_lock {
 
 #define AM_LOCK_INIT(rank_, name_) \
     { \
-        .mutex = PTHREAD_MUTEX_INITIALIZER, .rank = (rank_), .name = (name_) \
+        .mutex = PTHREAD_ADAPTIVE_MUTEX_INITIALIZER_NP, .rank = (rank_), .name = (name_) \
     }
 
 void am_lock_init(struct am_lock *lock, enum am_rank rank, const char *name);
@@ -124,5 +127,13 @@ AM_NO_LOCK_ANALYSIS static inline void am_latch_give(struct am_latch *latch)
     atomic_store_explicit(&latch->is_taken, false, memory_order_release);
     am_held_pop(latch);
 }
+
+/*
+ * Starts a thread of the library: 0 or an errno.  The thread takes no signals of the program:
+ * a program that waits for a signal with sigwait(), a signalfd or pselect() has blocked the
+ * signal in its own threads, and would wait in vain while any other thread can get it.  A
+ * fault in the thread still reaches the program's handler.
+ */
+int am_thread_start(pthread_t *thread, void *(*run)(void *), void *arg);
 
 #endif

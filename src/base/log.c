@@ -5,6 +5,7 @@
 
 #include <stdatomic.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <unistd.h>
 
 #include "base/text.h"
@@ -94,4 +95,10 @@ void am_log_app(enum am_log_level level, const char *where, const char *file,
     n = line_end(text, sizeof text, n);
     n += vsnprintf(text + n, sizeof text - (size_t)n, fmt, args);
     line_write(text, line_end(text, sizeof text, n));
+}
+
+void am_assert_failed(const char *what, const char *file, int line)
+{
+    am_log(AM_LOG_ERROR, "%s:%d: %s does not hold", file, line, what);
+    abort();
 }

@@ -40,4 +40,15 @@ void am_log_app(enum am_log_level level, const char *where, const char *file,
 /* How many lines of warn and error of ours there were, printed or not. */
 uint64_t am_log_warnings(void);
 
+/* Assertions about our own state, in builds without AM_NDEBUG. */
+void am_assert_failed(const char *what, const char *file, int line)
+    __attribute__((noreturn, cold));
+
+#ifndef AM_NDEBUG
+#define am_assert(condition_) \
+    ((condition_) ? (void)0 : am_assert_failed(#condition_, __FILE__, __LINE__))
+#else
+#define am_assert(condition_) ((void)(0 && (condition_)))
+#endif
+
 #endif

@@ -222,6 +222,8 @@ int am_options_set(const char *id, const char *value, char *why)
     return -ENOENT;
 }
 
+#define OLD_STALL_TIMEOUT "ACLMEM_PATIENCE" /* its name until 0.2.0 */
+
 int am_options_read_environment(char *why)
 {
     char later[AM_WHY_SIZE];
@@ -232,6 +234,8 @@ int am_options_read_environment(char *why)
         const char *text = secure_getenv(name);
         int rc;
 
+        if (text == NULL && i == AM_OPTION_stall_timeout)
+            text = secure_getenv(name = OLD_STALL_TIMEOUT);
         if (text == NULL)
             continue;
         rc = option_store((enum am_option)i, text, name, first == 0 ? why : later);
@@ -246,6 +250,8 @@ static enum am_option full_name_find(const char *name)
 {
     int i = 0;
 
+    if (strcmp(name, OLD_STALL_TIMEOUT) == 0)
+        return AM_OPTION_stall_timeout;
     while (i < AM_OPTION_COUNT && strcmp(full_name((enum am_option)i), name) != 0)
         i++;
     return (enum am_option)i;

@@ -3,7 +3,6 @@
 
 #include <ctype.h>
 #include <poll.h>
-#include <stdatomic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -15,15 +14,6 @@
 #endif
 
 #define LEVELS_MAX 32 /* namespaces that the kernel nests */
-
-static atomic_bool has_no_pidfd;
-
-#if AM_TEST
-void am_process_forget_pidfds(bool is_forgotten)
-{
-    has_no_pidfd = is_forgotten;
-}
-#endif
 
 /* The beginning of a file of /proc as text: its length or -errno. */
 static ssize_t proc_read(const char *path, char *text, size_t size)
@@ -75,57 +65,12 @@ pid_t am_process_own_id(void)
     return process_levels("self", levels) > 0 ? levels[0] : getpid();
 }
 
-/*
- * Field 22 of /proc/PID/stat, behind the name, which may hold anything.  0: no such process,
- * or it has ended and its parent has not waited for it yet: field 3 is Z and field 20, its
- * threads, is not more than one.
- */
-static uint64_t start_read(pid_t pid)
-{
-    char path[48];
-    char text[1024];
-    char *at;
-    char state;
-    long n_threads;
-    unsigned long long start;
-
-    snprintf(path, sizeof path, "/proc/%d/stat", (int)pid);
-    if (proc_read(path, text, sizeof text) <= 0)
-        return 0;
-    at = strrchr(text, ')');
-    if (at == NULL ||
-        sscanf(at + 1,
-               " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %ld "
-               "%*s %llu",
-               &state, &n_threads, &start) != 3)
-        return 0;
-    return state == 'Z' && n_threads <= 1 ? 0 : start + 1;
-}
-
-/* The identity of the process besides its id: 0 or -errno. */
-static int process_open(struct am_process *process)
-{
-    process->pidfd = -1;
-    process->start = 0;
-    if (!has_no_pidfd) {
-        process->pidfd = am_sys_pidfd_open(process->pid, 0);
-        if (process->pidfd >= 0)
-            return 0;
-        if (errno != ENOSYS && errno != EPERM)
-            return errno == EINVAL ? -ESRCH : -errno;
-    }
-    process->start = start_read(process->pid);
-    return process->start != 0 ? 0 : -ESRCH;
-}
-
 /* Whether the outermost id of an open process is this one. */
 static bool process_has_outer_id(const struct am_process *process, pid_t outer_id)
 {
     pid_t levels[LEVELS_MAX];
     char path[64];
 
-    if (process->pidfd < 0)
-        return true; /* the start time in the file has to do */
     snprintf(path, sizeof path, "/proc/self/fdinfo/%d", process->pidfd);
     return proc_numbers(path, "\nPid:", levels) == 1 && levels[0] == outer_id;
 }
@@ -136,7 +81,6 @@ int am_process_find(pid_t outer_id, struct am_process *ret_process)
     pid_t levels[LEVELS_MAX];
     size_t own = process_levels("self", levels);
     char who[16];
-    int rc;
 
     if (outer_id <= 0)
         return -ESRCH;
@@ -146,9 +90,9 @@ int am_process_find(pid_t outer_id, struct am_process *ret_process)
             return -ESRCH;
         process.pid = levels[own - 1];
     }
-    rc = process_open(&process);
-    if (rc != 0)
-        return rc;
+    process.pidfd = am_sys_pidfd_open(process.pid, 0);
+    if (process.pidfd < 0)
+        return errno == EINVAL ? -ESRCH : -errno;
     /* A process that has ended has its id until its parent waits for it. */
     if (!am_process_is_alive(&process) ||
         (own > 1 && !process_has_outer_id(&process, outer_id))) {
@@ -163,22 +107,20 @@ int am_process_of_peer(int socket, struct am_process *ret_process, uid_t *ret_ui
 {
     struct ucred credentials;
     socklen_t size = sizeof credentials;
-    int rc;
 
     if (getsockopt(socket, SOL_SOCKET, SO_PEERCRED, &credentials, &size) != 0)
         return -errno;
-    ret_process->pid = credentials.pid;
-    ret_process->pidfd = -1;
-    ret_process->start = 0;
+    *ret_process = (struct am_process){.pid = credentials.pid, .pidfd = -1};
     *ret_uid = credentials.uid;
     if (credentials.pid == 0)
         return 0; /* of a namespace that ours does not show: not to be listed */
     size = sizeof ret_process->pidfd;
-    if (!has_no_pidfd &&
-        getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &ret_process->pidfd, &size) == 0)
+    if (getsockopt(socket, SOL_SOCKET, SO_PEERPIDFD, &ret_process->pidfd, &size) == 0)
         return 0;
-    rc = process_open(ret_process);
-    return rc == -ESRCH ? 0 : rc; /* it has already ended */
+    ret_process->pidfd = am_sys_pidfd_open(credentials.pid, 0);
+    if (ret_process->pidfd < 0 && errno != ESRCH && errno != EINVAL)
+        return -errno;
+    return 0; /* also if it has already ended */
 }
 
 void am_process_close(struct am_process *process)
@@ -192,7 +134,5 @@ bool am_process_is_alive(const struct am_process *process)
 {
     struct pollfd end = {.fd = process->pidfd, .events = POLLIN};
 
-    if (process->pidfd >= 0)
-        return poll(&end, 1, 0) == 0;
-    return process->start != 0 && start_read(process->pid) == process->start;
+    return process->pidfd >= 0 && poll(&end, 1, 0) == 0;
 }

@@ -2,8 +2,7 @@
  * Processes, distinguished even if one has the id of another that has ended.
  *
  * A process is its id and a descriptor of it (pidfd).  Two that are alive at one moment
- * and have the same id are the same one, so nothing else has to be compared.  Where the
- * system has no such descriptors, the time at which the process started serves.
+ * and have the same id are the same one, so nothing else has to be compared.
  *
  * An id means something only in its PID namespace.  Ids that programs hand around are
  * those of the outermost namespace that /proc shows; those of the kernel's answers are of
@@ -13,13 +12,11 @@
 #define AM_BASE_PROCESS_H
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <sys/types.h>
 
 struct am_process {
-    pid_t pid;      /* in our namespace */
-    int pidfd;      /* -1: the system has none */
-    uint64_t start; /* when it began, in ticks since the machine did */
+    pid_t pid; /* in our namespace */
+    int pidfd; /* -1: it has ended, or our namespace does not show it */
 };
 
 /* Our own id as the outermost namespace that /proc shows has it. */
@@ -37,10 +34,5 @@ int am_process_of_peer(int socket, struct am_process *ret_process, uid_t *ret_ui
 void am_process_close(struct am_process *process);
 
 bool am_process_is_alive(const struct am_process *process);
-
-#if AM_TEST
-/* As on a system that has no descriptors of processes. */
-void am_process_forget_pidfds(bool is_forgotten);
-#endif
 
 #endif

@@ -76,14 +76,6 @@ static inline void *am_segment_make(size_t size, int *ret_id)
 }
 #define segment_make am_segment_make
 
-/* How many mappings of it there are, in all processes; -1: that is not known. */
-static inline long am_segment_users(int id)
-{
-    struct shmid_ds segment;
-
-    return shmctl(id, IPC_STAT, &segment) == 0 ? (long)segment.shm_nattch : -1;
-}
-
 /* The same memory in another process, if it is there and this user's alone. */
 static inline void *am_segment_map(int id, size_t size, int flags)
 {
@@ -160,5 +152,18 @@ static inline size_t am_page_size(void)
 #undef AM_SYS
 
 #endif
+
+/* At most 256 unpredictable bytes: 0 or -errno. */
+static inline int am_random(void *bytes, size_t size)
+{
+    ssize_t n = am_sys_getrandom(bytes, size, 0);
+
+    return n == (ssize_t)size ? 0 : n < 0 ? -errno : -EIO;
+}
+
+/* The message of a call that needs them to share something; %s is the system's reason. */
+#define AM_RANDOM_MISSING \
+    "nothing can be shared with other processes: the system provides no random " \
+    "numbers: %s; a filter of system calls, such as a container's, must allow getrandom"
 
 #endif

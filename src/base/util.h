@@ -42,19 +42,6 @@ static inline bool am_is_aligned(size_t x, size_t align)
 #define AM_COLD __attribute__((noinline, cold))
 
 /*
- * The lines of an object that is about to be used.  Atomic operations wait for the ones
- * before, so without this the lines come from memory one after the other.  A function that
- * does nothing else has no effect in gcc's eyes, and its calls are left out: such functions
- * are always inline.
- */
-static inline __attribute__((always_inline)) void am_prefetch(const void *object,
-                                                              size_t size)
-{
-    for (size_t at = 0; at < size; at += 64)
-        __builtin_prefetch((const char *)object + at, 1);
-}
-
-/*
  * Reference counts.  am_ref_try() is for objects that a read section (base/epoch.h) found: it
  * fails once the count has reached zero, since the object is then being destroyed.
  */

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "base/epoch.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/util.h"
@@ -13,6 +14,7 @@
 #include "core/heap/heap.h"
 #include "core/ipc/key.h"
 #include "core/pool/mempool.h"
+#include "core/stream/capture.h"
 #include "core/stream/event.h"
 #include "core/stream/stream.h"
 #include "core/vmm/phys.h"
@@ -42,8 +44,7 @@ static aclError device_open(struct am_device *device, int32_t id, int32_t driver
     device->driver_id = driver_id;
     if (plan->n_real > 0)
         AM_TRY(device_inspect(device, plan, &capacity));
-    AM_TRY(am_domain_create(id, driver_id, capacity, &domain));
-    am_domain_enter(domain, am_devices.ledger);
+    AM_TRY(am_domain_create(id, driver_id, capacity, am_devices.ledger, &domain));
     am_lock(&am_devices.lock); /* a call may have found it before the library stopped */
     device->n_set = 0;
     device->primary = NULL;
@@ -64,18 +65,11 @@ aclError am_devices_config(struct am_ledger_config *ret_config)
     return am_plan_config(&plan, ret_config);
 }
 
-static aclError ledger_open(const struct am_plan *plan, struct am_ledger **ret_ledger)
-{
-    struct am_ledger_config config;
-
-    AM_TRY(am_plan_config(plan, &config));
-    return am_ledger_open(&config, ret_ledger);
-}
-
 aclError am_devices_open(struct am_devices *devices)
 {
     const char *visible = secure_getenv("ASCEND_RT_VISIBLE_DEVICES");
     int32_t ids[AM_DEVICES_MAX];
+    struct am_ledger_config config;
     struct am_domain *domain;
     struct am_plan plan;
     int32_t n;
@@ -89,8 +83,9 @@ aclError am_devices_open(struct am_devices *devices)
         n = am_plan_visible(visible, n, ids);
 
     devices->n_all = plan.n_all;
-    AM_TRY(ledger_open(&plan, &devices->ledger));
-    rc = am_domain_create(-1, -1, (plan.memory / 4) & ~(AM_CHUNK - 1), &domain);
+    AM_TRY(am_plan_config(&plan, &config));
+    AM_TRY(am_ledger_open(&config, &devices->ledger));
+    rc = am_domain_create(-1, -1, (plan.memory / 4) & ~(AM_CHUNK - 1), NULL, &domain);
     if (rc != ACL_SUCCESS) {
         am_devices_close(devices);
         return rc;
@@ -118,6 +113,7 @@ static void domain_close(_Atomic(struct am_domain *) *slot)
     am_heap_close(domain);
     am_phys_kill_all(domain);
     am_domain_unuse(domain);
+    am_epoch_synchronize(); /* no section has found it without a reference */
     am_domain_put(domain);
 }
 
@@ -125,6 +121,7 @@ static void domain_close(_Atomic(struct am_domain *) *slot)
 static void device_end_work(struct am_device *device, bool wait)
 {
     am_stream_kill_all(device->id, NULL, wait);
+    am_model_destroy_all(device->id);
     am_pool_kill_all(device->id);
     am_event_destroy_all(&am_events, device->id);
     am_event_destroy_all(&am_notifies, device->id);
@@ -160,21 +157,17 @@ void am_devices_close(struct am_devices *devices)
     devices->ledger = NULL;
 }
 
-static bool domain_is_idle(_Atomic(struct am_domain *) *slot)
+static bool domain_is_idle(struct am_domain *domain)
 {
-    struct am_domain *domain = am_domain_get(slot);
-    bool is_idle = domain == NULL || am_domain_in_use(domain) == 0;
-
-    am_domain_put(domain);
-    return is_idle;
+    return domain == NULL || am_domain_in_use(domain) == 0;
 }
 
 bool am_devices_are_idle(struct am_devices *devices)
 {
-    bool is_idle = domain_is_idle(&devices->host);
+    bool is_idle = domain_is_idle(devices->host);
 
     for (int32_t i = 0; i < devices->n && is_idle; i++)
-        is_idle = domain_is_idle(&devices->device[i].domain) &&
+        is_idle = domain_is_idle(devices->device[i].domain) &&
                   !am_device_is_active(&devices->device[i]);
     return is_idle && am_context_count() == 0;
 }
@@ -228,7 +221,7 @@ aclError am_device_reset(struct am_device *device, bool is_forced)
         device, false); /* objects that other threads made before the contexts ended */
 
     am_key_close_imports(device->id);
-    domain = am_domain_get(&device->domain);
+    domain = device->domain;
     if (domain != NULL)
         am_heap_kill(domain);
     am_phys_kill_all(domain);
@@ -236,7 +229,6 @@ aclError am_device_reset(struct am_device *device, bool is_forced)
     if (domain != NULL && device->n_set == 0 && device->primary == NULL)
         am_domain_unuse(domain);
     am_unlock(&am_devices.lock);
-    am_domain_put(domain);
     return ACL_SUCCESS;
 }
 

@@ -32,7 +32,6 @@
 #include "core/stream/call.h"
 #include "core/stream/sched.h"
 #include "core/stream/stream.h"
-#include "core/vmm/arena.h"
 #include "core/vmm/phys.h"
 #include "core/vmm/vspace.h"
 
@@ -164,10 +163,10 @@ static aclError runtime_configure(const char *config_path, struct am_config *con
 /* False: no work was done since it was asked last. */
 static bool launched_collect(void)
 {
-    uint64_t n_moves = am_tally_sum(&am_sched.n_completed);
+    uint64_t n_moves = am_counter_sum(&am_sched.n_completed);
 
     (void)am_stream_collect_all();
-    return am_tally_sum(&am_sched.n_completed) != n_moves;
+    return am_counter_sum(&am_sched.n_completed) != n_moves;
 }
 
 /*
@@ -262,7 +261,6 @@ void am_runtime_stop_locked(void)
     am_host_unregister_all();
     am_maps_close();
     am_vspace_release_all();
-    am_arena_forget_all();
     am_rundir_close();
     am_epoch_synchronize(); /* nothing that was deferred is left */
     am_rt.is_stopping = false;

@@ -49,21 +49,12 @@ bool am_watch_is_reserved(uintptr_t addr)
     return am_address_find(&am_vspace.reservations, addr) != NULL;
 }
 
-static uint64_t domain_size(_Atomic(struct am_domain *) *slot)
-{
-    struct am_domain *domain = am_domain_get(slot);
-    uint64_t size = am_phys_size(domain);
-
-    am_domain_put(domain);
-    return size;
-}
-
 static uint64_t physes_size(void)
 {
-    uint64_t size = domain_size(&am_devices.host);
+    uint64_t size = am_phys_size(am_devices.host);
 
     for (int32_t i = 0; i < am_devices.n; i++)
-        size += domain_size(&am_devices.device[i].domain);
+        size += am_phys_size(am_devices.device[i].domain);
     return size;
 }
 
@@ -121,4 +112,9 @@ void am_watch_held(void (*changed)(int device, uint64_t held))
 {
     held_report = changed;
     am_ledger_changed = held_changed;
+}
+
+void am_watch_function_held(void)
+{
+    am_sched_function_end(&am_sched);
 }

@@ -292,14 +292,3 @@ void am_conns_step(struct am_conns *conns, uint64_t now)
     drained_close(conns);
     waiting_open(conns, now);
 }
-
-uint64_t am_conns_next(const struct am_conns *conns)
-{
-    const struct am_conn_slot *slot = am_conn_slots_lru(&conns->slots);
-    struct am_conn *conn = RB_MIN(am_conn_tree, (struct am_conn_tree *)&conns->closed);
-    uint64_t next = conn != NULL ? conn->due : AM_CONN_NEVER;
-
-    if (slot != NULL && slot->used + conns->idle_ns < next)
-        next = slot->used + conns->idle_ns;
-    return next;
-}

@@ -135,7 +135,5 @@ bool am_conn_is_late(const struct am_conn *conn, uint64_t now, uint64_t limit_ns
 
 /* Does what is due; called after each change, and not from open() and close(). */
 void am_conns_step(struct am_conns *conns, uint64_t now);
-/* When am_conns_step() is due, if nothing changes. */
-uint64_t am_conns_next(const struct am_conns *conns);
 
 #endif

@@ -1,11 +1,10 @@
 /*
  * The fabric process: one thread, one loop.
  *
- * helper.c     the loop, the program's requests, exports
+ * helper.c     the loop, the program's requests, exports, the file that aclmem info reads
  * peer_link.c  control connections to other fabric processes
  * peer.c       imports, and the frames of peers
  * peer_move.c  puts and gets, and the messages of importers
- * records.c    the file that aclmem info reads
  *
  * The loop waits for the program's socket, the listening socket, the peers' sockets and
  * the UCX workers.  A peer whose connection is to be closed is marked, and is closed after
@@ -166,6 +165,9 @@ void am_helper_reply(const struct am_port_message *reply);
 void am_helper_refuse(uint32_t request, int32_t status, const char *fmt, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Ends this process if the program has ended. */
+void am_helper_check_program(void);
+
 /* Creates the memory AM_FRAME_SCRATCH, unless it exists. */
 void am_helper_scratch(void);
 
@@ -212,8 +214,5 @@ const char *am_peer_name(const struct am_peer *peer, char *text, size_t size);
 /* Work that is due by the clock, and peers that failed. */
 void am_peer_tick(uint64_t now);
 void am_peer_sweep(void);
-
-/* records.c: writes the records, if they changed. */
-void am_records_write(void);
 
 #endif

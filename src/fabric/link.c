@@ -4,6 +4,10 @@
 #include <sodium.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
+#include <sys/stat.h>
+#include <stdio.h>
+#include <errno.h>
 
 /* ---- MACs and keys ---- */
 
@@ -415,12 +419,66 @@ const char *am_link_reason(const struct am_link *link)
         [AM_LINK_REFUSED] = "it has another key (ACLMEM_FABRIC_KEY), or it ended",
         [AM_LINK_SILENT] = "nothing was heard of it for ACLMEM_FABRIC_TIMEOUT",
         [AM_LINK_SLOW] = "it did not answer in time, or another program answers",
-        [AM_LINK_VERSION] = "it speaks another version of the fabric's protocol",
         [AM_LINK_KEY] = "it does not have the same key (ACLMEM_FABRIC_KEY)",
         [AM_LINK_GARBAGE] = "it does not speak the fabric's protocol",
         [AM_LINK_FULL] = "it does not take what is sent to it",
         [AM_LINK_MEMORY] = "the fabric process has no memory for its messages",
     };
 
-    return reasons[link->end];
+    static char version[192]; /* the fabric process has one thread */
+
+    if (link->end != AM_LINK_VERSION)
+        return reasons[link->end];
+    snprintf(version, sizeof version,
+             "it speaks version %u of the fabric's protocol, and this process %u; "
+             "install the same version of aclmem on both",
+             link->peer_version, AM_FRAME_VERSION);
+    return version;
+}
+
+/* ---- the file of the key ---- */
+
+#define SECRET_MIN 32
+#define SECRET_MAX 4096
+
+static const char *file_fault(const struct stat *file)
+{
+    if (!S_ISREG(file->st_mode))
+        return "is not a regular file";
+    if (file->st_uid != geteuid())
+        return "belongs to another user";
+    if ((file->st_mode & 077) != 0)
+        return "can be read or written by other users; use chmod 600";
+    if (file->st_size < SECRET_MIN)
+        return "is shorter than 32 bytes; make one with aclmem fabric keygen";
+    if (file->st_size > SECRET_MAX)
+        return "is longer than 4096 bytes";
+    return NULL;
+}
+
+int am_secret_read(int fd, struct am_link_keys *ret_keys, char *why)
+{
+    uint8_t secret[SECRET_MAX];
+    struct stat file;
+    const char *fault = NULL;
+    ssize_t n = -1;
+
+    if (fstat(fd, &file) != 0)
+        fault = strerror(errno);
+    else
+        fault = file_fault(&file);
+    if (fault == NULL) {
+        n = pread(fd, secret, sizeof secret, 0);
+        if (n < 0)
+            fault = strerror(errno);
+        else if (n < SECRET_MIN)
+            fault = "is shorter than 32 bytes";
+    }
+    if (fault != NULL) {
+        snprintf(why, AM_SECRET_WHY, "the file of ACLMEM_FABRIC_KEY %s", fault);
+        return -1;
+    }
+    am_link_keys_make(ret_keys, secret, (size_t)n);
+    sodium_memzero(secret, sizeof secret);
+    return 0;
 }

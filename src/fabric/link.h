@@ -121,4 +121,12 @@ uint64_t am_link_tick(struct am_link *link, uint64_t now);
 /* Why it is dead, as text. */
 const char *am_link_reason(const struct am_link *link);
 
+#define AM_SECRET_WHY 384
+
+/*
+ * The keys that the file makes; the file is refused unless it is regular, this user's,
+ * readable for no other user, and 32 bytes to 4 KB long.  0, or -1 with the reason.
+ */
+int am_secret_read(int fd, struct am_link_keys *ret_keys, char *why);
+
 #endif

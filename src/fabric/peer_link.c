@@ -80,7 +80,6 @@ static bool may_be_crowded(struct am_peer *peer)
 static void link_ended(struct am_peer *peer)
 {
     struct am_link *link = &peer->link;
-    char text[192];
 
     if (link->end == AM_LINK_CLOSED && !peer->is_server &&
         peer->conn.state == AM_CONN_CLOSING) {
@@ -92,13 +91,7 @@ static void link_ended(struct am_peer *peer)
         action_set(peer, AM_PEER_RETRY);
         return;
     }
-    snprintf(text, sizeof text, "%s", am_link_reason(link));
-    if (link->end == AM_LINK_VERSION)
-        snprintf(text, sizeof text,
-                 "it speaks version %u of the fabric's protocol, and this process %u; "
-                 "install the same version of aclmem on both",
-                 link->peer_version, AM_FRAME_VERSION);
-    am_peer_fail(peer, text);
+    am_peer_fail(peer, am_link_reason(link));
 }
 
 static void unreachable(struct am_peer *peer, int error)

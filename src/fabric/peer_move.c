@@ -190,6 +190,7 @@ void am_peer_receive(void *arg, const void *head, size_t head_size, const void *
     struct am_importer *importer;
     struct am_message get, ack;
 
+    am_helper_check_program(); /* memory of a program that has ended is not served */
     switch (am_registry_receive(&am_helper.registry, head, head_size, bytes, size,
                                 &importer, &get, &export)) {
     case AM_REGISTRY_INVALID: /* or of a connection that was closed */

@@ -1,6 +1,4 @@
-/* See ping.h. */
-#include "fabric/ping.h"
-
+/* aclmem fabric ping: whether a fabric process can be reached, and why not. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -17,7 +15,6 @@
 #include "base/clock.h"
 #include "fabric/link.h"
 #include "fabric/net.h"
-#include "fabric/secret.h"
 #include "fabric/ucx.h"
 
 #define ROUNDS 100
@@ -135,18 +132,6 @@ static bool step(int ms)
         am_link_input(&ping.link, bytes, (size_t)n, am_clock());
     am_link_tick(&ping.link, am_clock());
     return ping.link.state != AM_LINK_DEAD;
-}
-
-static int link_report(void)
-{
-    char text[192];
-
-    if (ping.link.end != AM_LINK_VERSION)
-        return fail(ping.where, am_link_reason(&ping.link));
-    snprintf(text, sizeof text,
-             "it speaks version %u of the fabric's protocol, this is %u",
-             ping.link.peer_version, AM_FRAME_VERSION);
-    return fail(ping.where, text);
 }
 
 static int compare(const void *a, const void *b)
@@ -305,8 +290,15 @@ static int rates_print(void)
     return 0;
 }
 
+/*
+ * Connects to HOST:PORT, proves the key of the file, and measures round trips and the rates
+ * of UCX.  Prints the result; returns the exit code: 0, or 1 with the reason on standard
+ * error.  Exported by libaclmem_fabric.so.
+ */
 __attribute__((visibility("default"))) int
-aclmem_fabric_ping(const char *where, const char *key_path, unsigned timeout_s)
+aclmem_fabric_ping(const char *where, const char *key_path, unsigned timeout_s);
+
+int aclmem_fabric_ping(const char *where, const char *key_path, unsigned timeout_s)
 {
     struct am_link_spec spec = {.frame = frame_take, .now = am_clock()};
     struct am_link_keys keys;
@@ -334,11 +326,11 @@ aclmem_fabric_ping(const char *where, const char *key_path, unsigned timeout_s)
     am_link_init(&ping.link, &spec);
     while (ping.link.state != AM_LINK_UP) {
         if (!step(100))
-            return link_report();
+            return fail(ping.where, am_link_reason(&ping.link));
     }
     trip = round_trip();
     if (trip == 0)
-        return link_report();
+        return fail(ping.where, am_link_reason(&ping.link));
     printf("%s: machine %s, process %d, has the same key\n", where, ping.link.peer.host,
            ping.link.peer.pid);
     printf("protocol %u, UCX here %s, round trip %.1f us\n", AM_FRAME_VERSION,

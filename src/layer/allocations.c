@@ -11,7 +11,6 @@
 #include "layer/bytes.h"
 #include "layer/quarantine.h"
 #include "layer/hooks.h"
-#include "layer/lint.h"
 #include "layer/order.h"
 #include "layer/pinned.h"
 #include "layer/thread.h"
@@ -51,6 +50,8 @@ struct am_finding *am_call_finding(struct am_call *call)
 
 void am_call_report(struct am_call *call, struct am_finding *finding)
 {
+    if (call->captured != NULL)
+        am_finding_at(finding, "captured here", *call->captured);
     if (!call->is_after && call->finding == NULL) {
         call->finding = finding; /* reported when the result is known */
         return;
@@ -102,6 +103,7 @@ static void report_in_use(struct am_call *call, const struct am_object *object,
 {
     struct am_finding *f = am_call_finding(call);
     char text[160];
+    struct am_site captured;
     char who[48];
 
     am_finding_begin(f, AM_KIND_free_in_use, "%s is %s while work on %s still %s it",
@@ -114,6 +116,8 @@ static void report_in_use(struct am_call *call, const struct am_object *object,
     f->advice = "wait for the work first: aclrtSynchronizeStream, or an event behind it";
     am_finding_at(f, "given up here", call->site);
     am_finding_at(f, "still used by this work", access->site);
+    if (am_models_captured(access->site, object->key, access->is_write, &captured))
+        am_finding_at(f, "captured here", captured);
     am_finding_at(f, "made here", object->made);
     am_call_report(call, f);
 }
@@ -168,9 +172,8 @@ void am_before_use_pool(struct am_call *call)
 
 /* ---- made ---- */
 
-/* Enters what the call gave at *out, or that it gave nothing. */
-static struct am_object *made(struct am_call *call, enum am_object_kind kind,
-                              void *const *out, uint64_t size)
+struct am_object *am_call_made(struct am_call *call, enum am_object_kind kind,
+                               void *const *out, uint64_t size)
 {
     struct am_object *object;
 
@@ -187,7 +190,8 @@ static struct am_object *made(struct am_call *call, enum am_object_kind kind,
 void am_after_reserve(struct am_call *call)
 {
     AM_ARGS(aclrtReserveMemAddress);
-    struct am_object *object = made(call, AM_OBJECT_RESERVATION, a->virPtr, a->size);
+    struct am_object *object =
+        am_call_made(call, AM_OBJECT_RESERVATION, a->virPtr, a->size);
 
     if (object != NULL) {
         object->size = (a->size + 0x1fffff) & ~UINT64_C(0x1fffff);
@@ -206,7 +210,7 @@ static bool is_huge(aclrtMemAttr attr)
 void am_after_phys(struct am_call *call)
 {
     AM_ARGS(aclrtMallocPhysical);
-    struct am_object *object = made(call, AM_OBJECT_PHYS, a->handle, a->size);
+    struct am_object *object = am_call_made(call, AM_OBJECT_PHYS, a->handle, a->size);
 
     if (object == NULL)
         return;
@@ -311,7 +315,7 @@ void am_after_retain(struct am_call *call)
 void am_after_malloc(struct am_call *call)
 {
     AM_ARGS(aclrtMalloc);
-    struct am_object *object = made(call, AM_OBJECT_BLOCK, a->devPtr, a->size);
+    struct am_object *object = am_call_made(call, AM_OBJECT_BLOCK, a->devPtr, a->size);
 
     if (object != NULL)
         am_object_count(call, object);
@@ -320,7 +324,7 @@ void am_after_malloc(struct am_call *call)
 void am_after_managed(struct am_call *call)
 {
     AM_ARGS(aclrtMemAllocManaged);
-    struct am_object *object = made(call, AM_OBJECT_MANAGED, a->ptr, a->size);
+    struct am_object *object = am_call_made(call, AM_OBJECT_MANAGED, a->ptr, a->size);
 
     if (object != NULL) {
         am_object_count(call, object);
@@ -335,31 +339,39 @@ void am_before_malloc_host(struct am_call *call)
     struct am_args_aclrtMallocHost *a = (struct am_args_aclrtMallocHost *)call->args;
 
     call->value = a->size;
-    a->size = am_guard_room(a->size);
+    a->size = am_guard_lead(call->value) + am_guard_room(call->value);
 }
 
 void am_after_malloc_host(struct am_call *call)
 {
     AM_ARGS(aclrtMallocHost);
-    struct am_object *object = made(call, AM_OBJECT_HOST, a->hostPtr, call->value);
+    size_t lead = am_guard_lead(call->value);
+    struct am_object *object;
     aclrtPtrAttributes attributes;
 
-    if (object == NULL)
+    if (call->rc == ACL_SUCCESS)
+        *a->hostPtr = (char *)*a->hostPtr + lead;
+    object = am_call_made(call, AM_OBJECT_HOST, a->hostPtr, call->value);
+    if (object == NULL) {
+        if (call->rc == ACL_SUCCESS) /* the layer would not know it when it is freed */
+            *a->hostPtr = (char *)*a->hostPtr - lead;
         return;
+    }
     object->device = -1;
+    object->lead = (uint16_t)lead;
     /* In RC form it belongs to the device, which another thread may have reset. */
     if (am_check.below->aclrtPointerGetAttributes(*a->hostPtr, &attributes) ==
         ACL_SUCCESS) {
         if (attributes.location.type == ACL_MEM_LOCATION_TYPE_UNREGISTERED) {
-            am_object_drop(object);
+            am_object_drop(object); /* and freed with the device */
             return;
         }
         if (attributes.location.type == ACL_MEM_LOCATION_TYPE_DEVICE)
             object->device = (int16_t)attributes.location.id;
     }
-    if (a->size > call->value)
+    if (lead > 0)
         am_guard_set(object);
-    am_touch_made(object, a->size);
+    am_touch_made(object, am_guard_room(call->value));
 }
 
 /* The guard is not the program's. */
@@ -367,22 +379,39 @@ void am_after_address_range(struct am_call *call)
 {
     AM_ARGS(aclrtMemGetAddressRange);
 
-    if (call->rc == ACL_SUCCESS && call->object != NULL && call->object->is_guarded &&
-        a->psize != NULL)
+    if (call->rc != ACL_SUCCESS || call->object == NULL || call->object->lead == 0)
+        return;
+    if (a->pbase != NULL)
+        *a->pbase = (void *)(uintptr_t)call->object->key;
+    if (a->psize != NULL)
         *a->psize = call->object->size;
+}
+
+/* The library registers and unregisters its own block, which begins before the program's. */
+static bool lead_add(struct am_call *call)
+{
+    struct am_args_aclrtHostUnregister *a =
+        (struct am_args_aclrtHostUnregister *)call->args;
+    const struct am_object *block = am_area_find((uintptr_t)a->ptr);
+
+    if (block == NULL || block->key != (uintptr_t)a->ptr || block->key % AM_PAGE == 0)
+        return false;
+    a->ptr = (char *)a->ptr - block->lead;
+    call->value = block->lead;
+    return block->lead > 0;
 }
 
 void am_before_register(struct am_call *call)
 {
-    AM_ARGS(aclrtHostRegister);
+    struct am_args_aclrtHostRegister *a = (struct am_args_aclrtHostRegister *)call->args;
     uint64_t addr = (uintptr_t)a->ptr;
-    const struct am_object *block = am_area_before(addr);
+    const struct am_object *block = am_guard_find(addr);
 
-    if (block == NULL || !block->is_guarded ||
-        addr - block->key >= am_guard_room(block->size))
-        return;
-    if (addr - block->key >= block->size || a->size > block->key + block->size - addr)
+    if (block != NULL && (addr < block->key || addr - block->key >= block->size ||
+                          a->size > block->key + block->size - addr))
         am_guard_refuse(call, block, addr, a->size, "ptr");
+    else if (lead_add(call))
+        a->size += call->value;
 }
 
 void am_after_register(struct am_call *call)
@@ -390,6 +419,11 @@ void am_after_register(struct am_call *call)
     AM_ARGS(aclrtHostRegister);
     struct am_object *object;
 
+    if (call->rc == ACL_SUCCESS && call->value > 0) {
+        if (call->id == AM_API_aclrtHostRegister && a->devPtr != NULL)
+            *a->devPtr = (char *)*a->devPtr + call->value;
+        return;
+    }
     if (call->rc != ACL_SUCCESS || am_area_find((uintptr_t)a->ptr) != NULL)
         return; /* of what is pinned anyway the block is known */
     object = am_object_make(call, AM_OBJECT_REGISTERED, (uintptr_t)a->ptr, a->size);
@@ -401,173 +435,7 @@ void am_after_pool(struct am_call *call)
 {
     AM_ARGS(aclrtMemPoolCreate);
 
-    made(call, AM_OBJECT_POOL, a->memPool, 0);
-}
-
-/* ---- sharing ---- */
-
-void am_before_export(struct am_call *call)
-{
-    AM_ARGS(aclrtMemExportToShareableHandle);
-    struct am_object *object = am_handle_use(call, AM_OBJECT_PHYS, a->handle, "handle");
-    struct am_finding *f;
-    char text[160];
-
-    am_call_ref_object(call, object);
-    if (object == NULL || !object->is_exported)
-        return;
-    f = am_call_finding(call);
-    am_finding_begin(f, AM_KIND_export_twice, "%s was exported before",
-                     am_object_text(object, 0, text, sizeof text));
-    f->advice = "export once and give every importer the same number";
-    am_finding_at(f, "again here", call->site);
-    am_finding_at(f, "exported here", object->exported);
-    am_finding_at(f, "made here", object->made);
-    am_call_report(call, f);
-}
-
-void am_after_export(struct am_call *call)
-{
-    AM_ARGS(aclrtMemExportToShareableHandle);
-    struct am_object *object = am_handle_find(AM_OBJECT_PHYS, a->handle);
-
-    if (call->rc != ACL_SUCCESS || object == NULL || object->is_freed)
-        return;
-    if (call->id == AM_API_aclrtMemExportToShareableHandle)
-        am_lint_exported(*a->shareableHandle);
-    object->is_exported = true;
-    object->exported = call->site;
-    object->bytes->is_shared = true;
-    object->bytes->is_exported = true;
-    if (call->id == AM_API_aclrtMemExportToShareableHandle)
-        object->bytes->share = *a->shareableHandle;
-}
-
-void am_after_export_key(struct am_call *call)
-{
-    AM_ARGS(aclrtIpcMemGetExportKey);
-    struct am_object *object = am_area_find((uintptr_t)a->devPtr);
-
-    if (object == NULL)
-        return;
-    if (call->rc == ACL_SUCCESS && am_bytes_of(object) != NULL) {
-        object->bytes->is_shared = true;
-        object->bytes->is_exported = true;
-        object->is_exported = true;
-        object->exported = call->site;
-    } else if (call->rc != ACL_SUCCESS && object->is_exported) {
-        struct am_finding *f = am_call_finding(call);
-        char text[160];
-
-        am_finding_begin(f, AM_KIND_export_twice, "%s has a key already",
-                         am_object_text(object, 0, text, sizeof text));
-        f->advice = "ask for one key and give it to every importer";
-        am_finding_at(f, "again here", call->site);
-        am_finding_at(f, "exported here", object->exported);
-        am_finding_at(f, "made here", object->made);
-        am_call_report(call, f);
-    }
-}
-
-static void imported(struct am_call *call, aclrtDrvMemHandle *handle, int16_t device)
-{
-    struct am_object *object = made(call, AM_OBJECT_IMPORT, handle, 0);
-    struct am_bytes *bytes;
-
-    if (object == NULL)
-        return;
-    object->device = device;
-    object->size = UINT64_C(1) << 46; /* the exporter knows; mappings have sizes */
-    bytes = am_bytes_of(object);
-    if (bytes == NULL)
-        am_object_drop(object);
-    else
-        bytes->is_shared = true;
-}
-
-struct share_search {
-    uint64_t share;
-    struct am_bytes *found;
-};
-
-static bool is_of_share(const struct am_object *object, const void *arg)
-{
-    return object->kind == AM_OBJECT_PHYS && object->bytes != NULL &&
-           object->bytes->share == ((const struct share_search *)arg)->share;
-}
-
-static void share_found(struct am_object *object, void *arg)
-{
-    ((struct share_search *)arg)->found = object->bytes;
-}
-
-/* What this process exported and imports are the same bytes. */
-void am_after_import(struct am_call *call)
-{
-    AM_ARGS(aclrtMemImportFromShareableHandle);
-    struct share_search search = {.share = a->shareableHandle};
-    struct am_object *object;
-
-    imported(call, a->handle, (int16_t)a->deviceId);
-    object =
-        call->rc == ACL_SUCCESS ? am_handle_find(AM_OBJECT_IMPORT, *a->handle) : NULL;
-    if (object == NULL || object->bytes == NULL || search.share == 0)
-        return;
-    am_objects_walk(is_of_share, share_found, &search);
-    object->bytes->origin = am_bytes_get(search.found);
-}
-
-void am_after_import_v2(struct am_call *call)
-{
-    AM_ARGS(aclrtMemImportFromShareableHandleV2);
-
-    imported(call, a->handle, call->device);
-}
-
-/* Keys are texts; a block that came by one is found by its number. */
-static uint64_t key_hash(const char *key)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-
-    while (*key != '\0')
-        hash = (hash ^ (unsigned char)*key++) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
-void am_after_import_key(struct am_call *call)
-{
-    AM_ARGS(aclrtIpcMemImportByKey);
-    struct am_object *object;
-    size_t size = 0;
-    void *base;
-
-    object = made(call, AM_OBJECT_KEY, a->devPtr, 1);
-    if (object == NULL)
-        return;
-    if (am_check.below->aclrtMemGetAddressRange(*a->devPtr, &base, &size) == ACL_SUCCESS)
-        object->size = size;
-    if (am_bytes_of(object) != NULL) {
-        object->bytes->is_shared = true;
-        object->bytes->key = key_hash(a->key);
-    }
-}
-
-struct key_search {
-    uint64_t hash;
-    struct am_object *found;
-};
-
-static bool is_of_key(const struct am_object *object, const void *arg)
-{
-    const struct key_search *search = arg;
-
-    return object->kind == AM_OBJECT_KEY && object->bytes != NULL &&
-           object->bytes->key == search->hash;
-}
-
-static void key_found(struct am_object *object, void *arg)
-{
-    ((struct key_search *)arg)->found = object;
+    am_call_made(call, AM_OBJECT_POOL, a->memPool, 0);
 }
 
 /* ---- freed ---- */
@@ -579,13 +447,15 @@ static void key_found(struct am_object *object, void *arg)
 static void area_free(struct am_call *call, uint64_t addr, enum am_object_kind kind,
                       enum am_object_kind or_kind, const char *argument)
 {
+    bool waits = call->record != NULL; /* then it frees */
     struct am_object *object = am_area_find(addr);
     struct am_access access;
 
     if (object != NULL) {
         if (object->key != addr || (object->kind != kind && object->kind != or_kind))
             return; /* not what it takes: the library says so */
-        if (am_kind_is_on(AM_KIND_free_in_use) && am_area_is_in_use(object, &access))
+        if (!waits && am_kind_is_on(AM_KIND_free_in_use) &&
+            am_area_is_in_use(object, &access))
             report_in_use(call, object, &access);
         am_touch_end(object->bytes);
         am_touch_unfence(object);
@@ -609,7 +479,7 @@ static void block_quarantine(struct am_call *call)
 {
     aclrtPtrAttributes attributes;
 
-    if (call->object == NULL)
+    if (call->object == NULL || call->object->is_exported) /* importers may see it */
         return;
     if (am_option_text(AM_OPTION_over)[0] == '\0' &&
         (am_check.below->aclrtPointerGetAttributes((void *)(uintptr_t)call->object->key,
@@ -637,8 +507,7 @@ static void free_synced(struct am_call *call, uint64_t addr, enum am_object_kind
 
     if (object != NULL && object->device >= 0)
         call->device = object->device;
-    am_waits_begin(call, NULL, NULL);
-    am_host_joins_device(call->device);
+    am_before_sync_device(call);
     area_free(call, addr, kind, or_kind, argument);
 }
 
@@ -651,8 +520,17 @@ void am_before_free_sync(struct am_call *call)
 
 void am_after_freed_sync(struct am_call *call)
 {
-    am_waits_end(call);
+    am_after_sync_device(call);
     am_after_freed(call);
+}
+
+/* The library frees its own block, which begins before the program's. */
+static void lead_remove(struct am_call *call)
+{
+    struct am_args_aclrtFreeHost *a = (struct am_args_aclrtFreeHost *)call->args;
+
+    if (call->object != NULL)
+        a->hostPtr = (char *)a->hostPtr - call->object->lead;
 }
 
 void am_before_free_host(struct am_call *call)
@@ -660,6 +538,7 @@ void am_before_free_host(struct am_call *call)
     AM_ARGS(aclrtFreeHost);
 
     area_free(call, (uintptr_t)a->hostPtr, AM_OBJECT_HOST, AM_OBJECT_HOST, "hostPtr");
+    lead_remove(call);
     block_quarantine(call);
 }
 
@@ -668,6 +547,7 @@ void am_before_free_host_sync(struct am_call *call)
     AM_ARGS(aclrtFreeHost);
 
     free_synced(call, (uintptr_t)a->hostPtr, AM_OBJECT_HOST, AM_OBJECT_HOST, "hostPtr");
+    lead_remove(call);
 }
 
 void am_before_unregister(struct am_call *call)
@@ -675,8 +555,13 @@ void am_before_unregister(struct am_call *call)
     AM_ARGS(aclrtHostUnregister);
     struct am_object *object = am_area_find((uintptr_t)a->ptr);
 
-    if (object != NULL && object->kind == AM_OBJECT_REGISTERED)
-        am_call_ref_object(call, object);
+    if (object == NULL || object->kind != AM_OBJECT_REGISTERED) {
+        lead_add(call);
+        return;
+    }
+    am_call_ref_object(call, object);
+    if (object->bytes != NULL)
+        am_waits_begin(call, (struct am_awaited){.bytes = am_bytes_root(object->bytes)});
 }
 
 /*
@@ -685,6 +570,7 @@ void am_before_unregister(struct am_call *call)
  */
 void am_after_unregister(struct am_call *call)
 {
+    am_waits_end(call);
     if (call->rc != ACL_SUCCESS || call->object == NULL || call->object->is_forgotten)
         return;
     if (call->object->bytes != NULL)
@@ -697,17 +583,6 @@ void am_before_unmap(struct am_call *call)
     AM_ARGS(aclrtUnmapMem);
 
     area_free(call, (uintptr_t)a->virPtr, AM_OBJECT_MAPPING, AM_OBJECT_MAPPING, "virPtr");
-}
-
-void am_before_close_key(struct am_call *call)
-{
-    AM_ARGS(aclrtIpcMemClose);
-    struct key_search search = {.hash = a->key != NULL ? key_hash(a->key) : 0};
-
-    am_objects_walk(is_of_key, key_found, &search);
-    am_call_ref_object(call, search.found);
-    if (search.found != NULL)
-        am_object_free(call, search.found);
 }
 
 void am_before_release(struct am_call *call)
@@ -747,6 +622,8 @@ void am_before_destroy_pool(struct am_call *call)
 
 void am_after_freed(struct am_call *call)
 {
+    if (call->rc == ACL_SUCCESS)
+        am_share_freed(call->object);
     if (call->rc != ACL_SUCCESS && call->object != NULL && call->object->is_freed &&
         !call->object->is_forgotten)
         am_object_revive(call, call->object);
@@ -780,6 +657,8 @@ void am_after_free_phys(struct am_call *call)
 
     if (object == NULL || object->is_forgotten)
         return;
+    if (call->rc == ACL_SUCCESS)
+        am_share_freed(object);
     if (call->value == FREED_BEFORE) {
         object->is_taken |= call->rc == ACL_SUCCESS && object->is_freed;
         if (call->rc == ACL_SUCCESS && !object->is_freed) {

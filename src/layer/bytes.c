@@ -3,9 +3,8 @@
 
 #include <string.h>
 
-#include "base/sys.h"
-#include "layer/check.h"
-#include "layer/values.h"
+#include "layer/metadata.h"
+#include "layer/memory.h"
 
 #define PAGE_BITS 12
 #define PAGE ((uint64_t)1 << PAGE_BITS)
@@ -43,11 +42,9 @@ struct am_bytes *am_bytes_of(struct am_object *object)
 
     if (bytes != NULL)
         return bytes;
-    bytes = am_sys_calloc(1, sizeof *bytes);
-    if (bytes == NULL) {
-        am_findings_are_incomplete();
+    bytes = am_meta_alloc(sizeof *bytes);
+    if (bytes == NULL)
         return NULL;
-    }
     bytes->refs = 1;
     bytes->n_handles = 1;
     bytes->size = object->size;
@@ -157,17 +154,15 @@ void am_bytes_undone(struct am_bytes *bytes, const struct am_clock *clock,
 static struct am_segment *segment_add(struct am_bytes *bytes, uint64_t start,
                                       uint64_t end, const struct am_segment *like)
 {
-    struct am_segment *s = am_sys_calloc(1, sizeof *s);
+    struct am_segment *s = am_meta_alloc(sizeof *s);
 
-    if (s == NULL) {
-        am_findings_are_incomplete();
+    if (s == NULL)
         return NULL;
-    }
     if (like != NULL) {
         s->has_write = like->has_write;
         s->write = like->write;
         if (like->n_reads > 0) {
-            s->reads = am_sys_malloc(like->n_reads * sizeof s->reads[0]);
+            s->reads = am_meta_alloc(like->n_reads * sizeof s->reads[0]);
             if (s->reads != NULL) {
                 memcpy(s->reads, like->reads, like->n_reads * sizeof s->reads[0]);
                 s->n_reads = s->max_reads = like->n_reads;
@@ -212,7 +207,7 @@ static void segment_touch(struct am_segment *s, const struct am_access *access,
     s->n_reads = n;
     if (n == s->max_reads) {
         uint32_t max = n > 0 ? 2 * n : 2;
-        struct am_access *more = am_sys_realloc(s->reads, max * sizeof *more);
+        struct am_access *more = am_meta_realloc(s->reads, max * sizeof *more);
 
         if (more == NULL)
             return;
@@ -348,7 +343,7 @@ void am_uses_note(struct am_object *area, const struct am_access *access,
     if (uses == NULL || n == uses->max) {
         uint32_t max = n > 0 ? 2 * n : 1;
 
-        uses = am_sys_realloc(area->uses, sizeof *uses + max * sizeof uses->list[0]);
+        uses = am_meta_realloc(area->uses, sizeof *uses + max * sizeof uses->list[0]);
         if (uses == NULL)
             return;
         uses->max = max;
@@ -380,7 +375,7 @@ static bool written_make(struct am_bytes *bytes)
 {
     if (bytes->written == NULL)
         bytes->written =
-            am_sys_calloc((bytes->size + PAGE - 1) / PAGE, sizeof *bytes->written);
+            am_meta_alloc((bytes->size + PAGE - 1) / PAGE * sizeof *bytes->written);
     return bytes->written != NULL;
 }
 
@@ -408,7 +403,7 @@ static void page_change(struct am_bytes *bytes, uint64_t page, uint64_t at, uint
         return;
     if (bits == ALL || bits == NULL) {
         size_t size = page_bits(bytes, page);
-        uint64_t *made = am_sys_malloc(size);
+        uint64_t *made = am_meta_alloc(size);
 
         if (made == NULL) {
             bytes->written[page] = ALL; /* unknown: nothing is said of it */

@@ -116,4 +116,7 @@ bool am_bytes_unwritten(const struct am_bytes *bytes, uint64_t at, uint64_t size
 void am_bytes_carry(struct am_bytes *to, uint64_t to_at, const struct am_bytes *from,
                     uint64_t from_at, uint64_t size);
 
+/* values.c: the bytes are freed, and waits for their values end. */
+void am_values_free(struct am_bytes *bytes);
+
 #endif

@@ -4,7 +4,7 @@
  * A wrapper packs the arguments, takes the stack, and runs the hook before, the call and
  * the hook after.  The hooks run under am_check.lock, the call under none.
  */
-#include "layer/check.h"
+#include "layer/metadata.h"
 
 #include <stdatomic.h>
 #include <stddef.h>
@@ -144,6 +144,7 @@ static void call_begin(struct am_call *call)
                       (what == AM_LINTS && !am_kind_is_on(AM_KIND_portability));
     if (thread == NULL)
         return;
+    thread->n_calls++;
     if (what & AM_QUERIES)
         quarantine_flush();
     if (what == AM_ASKS_ERROR)
@@ -166,7 +167,10 @@ static void call_begin(struct am_call *call)
     }
     if (hook->before != NULL) {
         am_lock(&am_check.lock);
-        hook->before(call);
+        if (what & AM_QUEUES)
+            am_capture_find(call);
+        if (call->model == NULL || am_capture_before(call))
+            hook->before(call);
         am_unlock(&am_check.lock);
         am_quarantine_drain();
     }
@@ -208,7 +212,11 @@ static void call_end(struct am_call *call)
     if (call->device < 0 && (hook->effect & AM_MAKES))
         thread_query(call, true); /* the call itself may have chosen the device */
     am_lock(&am_check.lock);
-    if (hook->after != NULL)
+    if (call->rc != ACL_SUCCESS)
+        am_models_refused(call);
+    if (call->model != NULL)
+        am_capture_after(call);
+    else if (hook->after != NULL)
         hook->after(call);
     if (call->finding != NULL) {
         call->finding->refused = call->rc;

@@ -1,9 +1,9 @@
 /* See clock.h. */
 #include "layer/clock.h"
 
-#include <string.h>
+#include "layer/memory.h"
 
-#include "base/sys.h"
+#include <string.h>
 
 static bool grow(struct am_clock *clock, uint32_t n)
 {
@@ -12,7 +12,7 @@ static bool grow(struct am_clock *clock, uint32_t n)
 
     if (n <= clock->n)
         return true;
-    step = am_sys_realloc(clock->step, room * sizeof *step);
+    step = am_meta_realloc(clock->step, room * sizeof *step);
     if (step == NULL)
         return false;
     memset(step + clock->n, 0, (room - clock->n) * sizeof *step);

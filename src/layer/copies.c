@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/error.h"
 #include "base/sys.h"
 #include "base/util.h"
 #include "layer/bytes.h"
@@ -17,6 +18,7 @@
 #include "layer/pinned.h"
 #include "layer/thread.h"
 #include "layer/values.h"
+#include "layer/waits.h"
 
 /* The thread's call has at most one work. */
 static struct am_work *work_of(struct am_call *call)
@@ -36,22 +38,25 @@ static void report_bounds(struct am_call *call, const struct am_object *object,
                           uint64_t addr, uint64_t size, const char *argument)
 {
     struct am_finding *f = am_call_finding(call);
-    uint64_t over = addr + size - (object->key + object->size);
+    bool is_before = addr < object->key;
+    uint64_t over =
+        is_before ? object->key - addr : addr + size - (object->key + object->size);
     const struct am_object *next = am_area_find(object->key + object->size);
     char text[160];
     char behind[200] = "";
 
-    if (next != NULL)
+    if (next != NULL && !is_before)
         snprintf(behind, sizeof behind, ", into %s",
                  am_object_text(next, 0, text, sizeof text));
-    am_finding_begin(
-        f, AM_KIND_out_of_bounds,
-        "%s: %" PRIu64 " bytes from 0x%" PRIx64 " on end %" PRIu64 " behind %s%s",
-        argument, size, addr, over, am_object_text(object, 0, text, sizeof text), behind);
+    am_finding_begin(f, AM_KIND_out_of_bounds,
+                     "%s: %" PRIu64 " bytes from 0x%" PRIx64 " on %s %" PRIu64 " %s %s%s",
+                     argument, size, addr, is_before ? "begin" : "end", over,
+                     is_before ? "before" : "behind",
+                     am_object_text(object, 0, text, sizeof text), behind);
     f->advice = "keep to the size that was allocated, or allocate more";
     am_finding_at(f, "here", call->site);
     am_finding_at(f, "made here", object->made);
-    if (next != NULL)
+    if (next != NULL && !is_before)
         am_finding_at(f, "what lies behind was made here", next->made);
     am_call_report(call, f);
     if (object->is_guarded)
@@ -145,9 +150,8 @@ static void own_range_add(struct am_call *call, uint64_t addr, uint64_t size,
     }
 }
 
-/* Looks up `size` bytes at addr and adds the pieces to the call's work. */
-static void range_add(struct am_call *call, const void *at, uint64_t size, bool is_write,
-                      const char *argument)
+void am_call_add_range(struct am_call *call, const void *at, uint64_t size, bool is_write,
+                       const char *argument)
 {
     uint64_t addr = (uintptr_t)at;
     struct am_object *object = am_area_find(addr);
@@ -298,12 +302,14 @@ void am_after_work(struct am_call *call)
 {
     struct am_work *work = call->work;
 
+    am_waits_end(call);
     if (work == NULL)
         return;
     if (call->rc != ACL_SUCCESS) {
         am_work_drop(work);
         return;
     }
+    am_models_read(call, work);
     if (am_kind_is_on(AM_KIND_uninit_read))
         written_follow(call, work);
     for (size_t i = 0; i < work->n_pieces; i++) {
@@ -320,14 +326,22 @@ void am_after_work(struct am_call *call)
         am_host_joins_agent(call->agent);
 }
 
+/* A copy with memory that is not pinned returns when the stream has done it. */
+static void wait_begin(struct am_call *call)
+{
+    if (call->is_waited && call->agent != NULL)
+        am_waits_begin(call, (struct am_awaited){.agent = call->agent});
+}
+
 void am_before_memcpy(struct am_call *call)
 {
     AM_ARGS(aclrtMemcpy);
 
     stream_resolve(call);
-    range_add(call, a->dst, a->count, true, "dst");
-    range_add(call, a->src, a->count, false, "src");
+    am_call_add_range(call, a->dst, a->count, true, "dst");
+    am_call_add_range(call, a->src, a->count, false, "src");
     call->is_waited |= a->kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE;
+    wait_begin(call);
 }
 
 void am_before_memcpy_batch(struct am_call *call)
@@ -341,10 +355,11 @@ void am_before_memcpy_batch(struct am_call *call)
         return;
     for (size_t i = 0; i < a->numBatches; i++) {
         snprintf(what, sizeof what, "dsts[%zu]", i);
-        range_add(call, a->dsts[i], a->sizes[i], true, what);
+        am_call_add_range(call, a->dsts[i], a->sizes[i], true, what);
         snprintf(what, sizeof what, "srcs[%zu]", i);
-        range_add(call, a->srcs[i], a->sizes[i], false, what);
+        am_call_add_range(call, a->srcs[i], a->sizes[i], false, what);
     }
+    wait_begin(call);
 }
 
 static void rows_add(struct am_call *call, const void *at, size_t pitch, size_t width,
@@ -352,11 +367,12 @@ static void rows_add(struct am_call *call, const void *at, size_t pitch, size_t 
 {
     /* One finding for a rectangle is enough: the last row is checked first. */
     if (pitch == width) {
-        range_add(call, at, width * height, is_write, argument);
+        am_call_add_range(call, at, width * height, is_write, argument);
         return;
     }
     for (size_t row = height; row > 0; row--) {
-        range_add(call, (const char *)at + (row - 1) * pitch, width, is_write, argument);
+        am_call_add_range(call, (const char *)at + (row - 1) * pitch, width, is_write,
+                          argument);
         if (call->finding != NULL)
             return;
     }
@@ -372,6 +388,7 @@ void am_before_memcpy_2d(struct am_call *call)
         return; /* refused anyway */
     rows_add(call, a->dst, a->dpitch, a->width, a->height, true, "dst");
     rows_add(call, a->src, a->spitch, a->width, a->height, false, "src");
+    wait_begin(call);
 }
 
 void am_before_memset(struct am_call *call)
@@ -379,7 +396,7 @@ void am_before_memset(struct am_call *call)
     AM_ARGS(aclrtMemset);
 
     stream_resolve(call);
-    range_add(call, a->devPtr, a->count, true, "devPtr");
+    am_call_add_range(call, a->devPtr, a->count, true, "devPtr");
 }
 
 void am_before_memset32(struct am_call *call)
@@ -388,13 +405,13 @@ void am_before_memset32(struct am_call *call)
 
     stream_resolve(call);
     if (a->N <= SIZE_MAX / 4)
-        range_add(call, a->ptr, 4 * a->N, true, "ptr");
+        am_call_add_range(call, a->ptr, 4 * a->N, true, "ptr");
 }
 
 static void value_add(struct am_call *call, const void *at, bool is_write)
 {
     stream_resolve(call);
-    range_add(call, at, 8, is_write, "devAddr");
+    am_call_add_range(call, at, 8, is_write, "devAddr");
 }
 
 void am_before_value_write(struct am_call *call)
@@ -449,7 +466,7 @@ void am_before_cmo_set_desc(struct am_call *call)
 {
     AM_ARGS(aclrtCmoSetDesc);
 
-    range_add(call, a->cmoDesc, 64, true, "cmoDesc");
+    am_call_add_range(call, a->cmoDesc, 64, true, "cmoDesc");
 }
 
 /* Distinguishes two areas at one address. */
@@ -462,7 +479,7 @@ void am_before_set_desc(struct am_call *call)
 {
     AM_ARGS(aclrtSetMemcpyDesc);
 
-    range_add(call, a->desc, 64, true, "desc");
+    am_call_add_range(call, a->desc, 64, true, "desc");
 }
 
 void am_after_set_desc(struct am_call *call)
@@ -492,7 +509,8 @@ static void desc_side(struct am_call *call, const struct desc *desc, uint64_t ad
     char text[160];
 
     if (area == NULL || area_number(area) == was_made || was_made == 0) {
-        range_add(call, (const void *)(uintptr_t)addr, desc->count, is_write, argument);
+        am_call_add_range(call, (const void *)(uintptr_t)addr, desc->count, is_write,
+                          argument);
         return;
     }
     f = am_call_finding(call);
@@ -513,7 +531,7 @@ void am_before_memcpy_desc(struct am_call *call)
     const struct desc *desc = desc_slot((uintptr_t)a->desc);
 
     stream_resolve(call);
-    range_add(call, a->desc, 64, false, "desc");
+    am_call_add_range(call, a->desc, 64, false, "desc");
     if (desc->at != (uintptr_t)a->desc)
         return; /* it came there another way */
     call->stream_reads = true;
@@ -521,14 +539,54 @@ void am_before_memcpy_desc(struct am_call *call)
     desc_side(call, desc, desc->src, desc->src_made, false, "the descriptor's srcAddr");
 }
 
+/*
+ * The address that stands at `at` in device memory; 0: not known, since queued work or
+ * another process may write it.  Releases am_check.lock: a copy may wait for functions.
+ */
+AM_NO_LOCK_ANALYSIS static uint64_t address_read(const void *at)
+{
+    aclmdlRICaptureMode mode = ACL_MODEL_RI_CAPTURE_MODE_RELAXED;
+    struct am_object *area = am_area_find((uintptr_t)at);
+    struct am_bytes *bytes = area != NULL ? am_bytes_root(am_bytes_of(area)) : NULL;
+    struct am_access access;
+    struct am_capture before;
+    char message[256];
+    uint64_t value = 0;
+    bool is_read;
+
+    if (bytes == NULL || bytes->is_shared ||
+        am_bytes_in_flight_at(bytes, (uintptr_t)at - area->key, false, &access))
+        return 0;
+    am_unlock(&am_check.lock);
+    before = am_error_capture(message, sizeof message);
+    /* A capture may forbid the copy to the program, and would be invalid afterwards. */
+    (void)am_check.below->aclmdlRICaptureThreadExchangeMode(&mode);
+    is_read = am_check.below->aclrtMemcpy(&value, sizeof value, at, sizeof value,
+                                          ACL_MEMCPY_DEVICE_TO_HOST) == ACL_SUCCESS;
+    (void)am_check.below->aclmdlRICaptureThreadExchangeMode(&mode);
+    am_error_capture_end(before);
+    am_lock(&am_check.lock);
+    return is_read ? value : 0;
+}
+
 /* The addresses are read from device memory when the stream gets there. */
 void am_before_memcpy_offset(struct am_call *call)
 {
     AM_ARGS(aclrtMemcpyAsyncWithOffset);
+    uint64_t dst = address_read(a->dst);
+    uint64_t src = address_read(a->src);
 
     stream_resolve(call);
-    range_add(call, a->dst, 8, false, "dst");
-    range_add(call, a->src, 8, false, "src");
+    am_call_add_range(call, a->dst, sizeof dst, false, "dst");
+    am_call_add_range(call, a->src, sizeof src, false, "src");
+    call->stream_reads = true;
+    if (dst != 0)
+        am_call_add_range(call, (const void *)(uintptr_t)(dst + a->dstDataOffset),
+                          a->count, true, "the address at dst");
+    if (src != 0)
+        am_call_add_range(call, (const void *)(uintptr_t)(src + a->srcDataOffset),
+                          a->count, false, "the address at src");
+    call->is_waited = false; /* it does not wait for memory that is not pinned */
 }
 
 /* ---- pools ---- */

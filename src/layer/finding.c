@@ -19,11 +19,10 @@
 #include "base/log.h"
 #include "base/sys.h"
 #include "layer/json.h"
-#include "layer/lint.h"
+#include "layer/memory.h"
 #include "layer/modules.h"
 #include "layer/symbols.h"
 #include "layer/python.h"
-#include "layer/session.h"
 #include "layer/stacks.h"
 
 static const char *const kind_names[] = {
@@ -60,7 +59,6 @@ static struct {
     struct am_lock lock;
     int fd;                                      /* lock; -1: standard error */
     bool is_closed;                              /* lock */
-    atomic_bool is_incomplete;                   /* memory for metadata ran out */
     struct reported *reported[REPORTED_BUCKETS]; /* lock */
     uint32_t n;                                  /* lock; findings that differ */
     _Atomic uint64_t n_all;                      /* with equal ones */
@@ -205,7 +203,7 @@ static json_t *module_record(int number)
     char *hex = NULL;
 
     if (record != NULL && strcmp(json_string_value(path), module->path) != 0)
-        hex = am_sys_malloc(2 * n + 1);
+        hex = am_meta_alloc(2 * n + 1);
     for (size_t i = 0; hex != NULL && i < n; i++)
         snprintf(hex + 2 * i, 3, "%02x", (unsigned char)module->path[i]);
     if (hex != NULL)
@@ -281,7 +279,7 @@ static void functions_write(void)
     }
 }
 
-static void record_write(const struct am_finding *f, uint32_t number)
+static json_t *record_make(const struct am_finding *f, const char *name, uint64_t time)
 {
     json_t *calls = json_array();
     json_t *record;
@@ -296,14 +294,38 @@ static void record_write(const struct am_finding *f, uint32_t number)
                       f->at[i].what, "thread", (json_int_t)site->thread, "stack",
                       stack_json(site->stack), "python", am_python_json(site->python)));
     }
-    record =
-        json_pack("{ss, sI, ss, so, ss, si, sI, so}", "record", "finding", "number",
-                  (json_int_t)number, "kind", kind_names[f->kind], "message",
-                  am_json_text(f->message), "advice", f->advice != NULL ? f->advice : "",
-                  "refused", f->refused, "time", (json_int_t)am_clock(), "calls", calls);
+    record = json_pack("{ss, ss, so, ss, si, sI, so}", "record", name, "kind",
+                       kind_names[f->kind], "message", am_json_text(f->message), "advice",
+                       f->advice != NULL ? f->advice : "", "refused", f->refused, "time",
+                       (json_int_t)time, "calls", calls);
     if (f->kind == AM_KIND_portability)
         reach_add(record, &f->reach);
+    return record;
+}
+
+static void record_write(const struct am_finding *f, uint32_t number)
+{
+    json_t *record = record_make(f, "finding", am_clock());
+
+    json_object_set_new(record, "number", json_integer(number));
     line_write(record);
+}
+
+void am_finding_half(const struct am_finding *f, const char *name, uint64_t share,
+                     uint64_t time)
+{
+    json_t *record;
+
+    if (!findings.is_on[f->kind])
+        return;
+    am_lock(&findings.lock);
+    if (findings.fd >= 0) {
+        record = record_make(f, name, time);
+        json_object_set_new(record, "share",
+                            json_sprintf("%llx", (unsigned long long)share));
+        line_write(record);
+    }
+    am_unlock(&findings.lock);
 }
 
 /* ---- as text ---- */
@@ -457,7 +479,7 @@ static struct reported *reported_get_locked(uint64_t hash)
         if (t->hash == hash)
             return t;
     }
-    struct reported *made = am_sys_calloc(1, sizeof *made);
+    struct reported *made = am_meta_alloc(sizeof *made);
 
     if (made != NULL) {
         made->hash = hash;
@@ -516,6 +538,14 @@ void am_findings_call(const char *record, uint64_t n, struct am_site site)
     am_unlock(&findings.lock);
 }
 
+void am_findings_note(const char *record)
+{
+    am_lock(&findings.lock);
+    if (findings.fd >= 0)
+        line_write(json_pack("{ss}", "record", record));
+    am_unlock(&findings.lock);
+}
+
 uint64_t am_findings_count(void)
 {
     return findings.n_all;
@@ -533,11 +563,6 @@ static void counts_write(void)
     }
 }
 
-void am_findings_are_incomplete(void)
-{
-    findings.is_incomplete = true;
-}
-
 void am_findings_close(uint64_t n_calls, uint64_t n_refused)
 {
     am_lock(&findings.lock);
@@ -546,9 +571,9 @@ void am_findings_close(uint64_t n_calls, uint64_t n_refused)
         functions_write();
         line_write(json_pack("{ss, sI, sI, sb}", "record", "end", "calls",
                              (json_int_t)n_calls, "refused", (json_int_t)n_refused,
-                             "incomplete", (int)findings.is_incomplete));
-    } else if (!findings.is_closed && findings.n > 0) {
-        char line[96];
+                             "incomplete", (int)am_meta_ran_out()));
+    } else if (!findings.is_closed && (findings.n > 0 || am_meta_ran_out())) {
+        char line[160];
         int n = snprintf(line, sizeof line, "aclmem: %u %sfinding%s", findings.n,
                          findings.n_all > findings.n ? "distinct " : "",
                          findings.n == 1 ? "" : "s");
@@ -556,7 +581,9 @@ void am_findings_close(uint64_t n_calls, uint64_t n_refused)
         if (findings.n_all > findings.n)
             n += snprintf(line + n, sizeof line - (size_t)n, ", reported %llu times",
                           (unsigned long long)findings.n_all);
-        line[n++] = '\n';
+        n += snprintf(line + n, sizeof line - (size_t)n, "%s\n",
+                      am_meta_ran_out() ? "; memory ran out, so findings are incomplete"
+                                        : "");
         if (write(STDERR_FILENO, line, (size_t)n) < 0)
             findings.is_closed = true;
     }

@@ -13,7 +13,11 @@
  *      "time":(CLOCK_MONOTONIC, in nanoseconds),"calls":[{"function":..,"what":..,"thread":..,"stack":[[module,offset],..],
  *                "python":[[function,file,line],..]}]}
  *                                      portability: "since":"8.5","before":"","refusing":["950"]
+ *     {"record":"share-freed",as a finding,"share":..}        by the exporter
+ *     {"record":"import-refused",as a finding,"share":..}     by an importer: with the one
+ *                                      before, if that is older, they are a finding
  *     {"record":"function","function":..,"since":..,"before":..,"refusing":..}     at the end
+ *     {"record":"race.host-off"}     queued work used pinned memory, and the kind is off
  *     {"record":"count","number":..,"count":..}         at the end, where it is not 1
  *     {"record":"end","calls":..,"refused":..,"incomplete":..}
  */
@@ -83,10 +87,20 @@ void am_finding_at(struct am_finding *finding, const char *what, struct am_site 
 void am_finding_report(const struct am_finding *finding);
 
 /*
+ * Half of a finding, of which another process has the rest: the record "share-freed" or
+ * "import-refused".  `time` is when the call ended, or began.  Only where there is a file.
+ */
+void am_finding_half(const struct am_finding *finding, const char *record, uint64_t share,
+                     uint64_t time);
+
+/*
  * A record of one call: {"record":RECORD,"n":..,"function":..,"stack":..}.  Only where
  * there is a file.
  */
 void am_findings_call(const char *record, uint64_t n, struct am_site site);
+
+/* A record without values.  Only where there is a file. */
+void am_findings_note(const char *record);
 
 /* "double-free"; "aclrtFree". */
 const char *am_finding_kind(const struct am_finding *finding);
@@ -97,10 +111,22 @@ void am_findings_unlock(void);
 
 /* How many there were so far, each counted as often as it happened. */
 uint64_t am_findings_count(void);
-/* There was no memory to record a call: the end says so. */
-void am_findings_are_incomplete(void);
 /* Writes counts and the end; once. */
 void am_findings_close(uint64_t n_calls, uint64_t n_refused);
+
+/* ---- lint.c ---- */
+
+/* The name of the product with this number; NULL behind the last one. */
+const char *am_lint_product(unsigned index);
+/* The needs of a function that the program called; false: none, or it was not called. */
+bool am_lint_function(unsigned api, struct am_reach *ret_reach);
+
+/* ---- session.c ---- */
+
+/* The number of the session; 0: none is on. */
+uint32_t am_session_number(void);
+/* Adds a finding to the session.  The findings' lock is held. */
+void am_session_add(const struct am_finding *finding);
 
 /* "1.5 MB" */
 const char *am_size_text(uint64_t size, char *text, size_t n);

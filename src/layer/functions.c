@@ -7,28 +7,45 @@
  */
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
+#include "base/clock.h"
 #include "base/options.h"
 #include "base/sys.h"
+#include "core/watch.h"
+#include "layer/access.h"
 #include "layer/hooks.h"
+#include "layer/layers.h"
+#include "layer/memory.h"
 #include "layer/order.h"
 #include "layer/pinned.h"
 #include "layer/thread.h"
+#include "layer/waits.h"
 
 struct function {
     TAILQ_ENTRY(function) link;
     void (*run)(void *arg);
     void *arg;
-    struct am_agent *agent;   /* the stream; NULL: not known */
-    struct am_record *before; /* the stream's position */
-    struct am_record *end;    /* that the stream waits for; NULL: it does not wait */
-    uint32_t launcher;        /* the thread that queued it */
+    struct am_agent *agent;     /* the stream; NULL: not known */
+    struct am_record *before;   /* the stream's position */
+    struct am_record *end;      /* that the stream waits for; NULL: it does not wait */
+    struct am_thread *launcher; /* the thread that queued it, with a reference */
+    uint32_t place;             /* the stack of the launch */
+    uint64_t n_calls;           /* of that thread, at the launch */
+    uint64_t n_polls;           /* the same */
+    uint64_t serial;            /* counts what was made; what function_run() gets */
+    const struct am_captured_function *captured; /* of a replay; NULL: it is of none */
 };
 
-/* Functions that have not run; one that never will stays here. */
+struct am_captured_function {
+    void (*run)(void *arg);
+    void *arg;
+    bool is_waited_for;
+};
+
+/* Functions that have not begun. */
 static TAILQ_HEAD(, function) functions = TAILQ_HEAD_INITIALIZER(functions);
 
 static void function_delete_locked(struct function *function)
@@ -38,67 +55,160 @@ static void function_delete_locked(struct function *function)
     am_record_put(function->before);
     am_record_put(function->end);
     am_agent_put(function->agent);
+    am_thread_put(function->launcher);
     free(function);
 }
 
-#define DELAYS_MAX 40 /* functions that start late */
-#define DELAY_POLLS 50
-#define DELAY_POLL_NS 1000000
+/* ---- when a function starts ---- */
 
-/* Whether the thread is running, or would if it had a processor. */
-static bool is_running(uint32_t thread)
+#define NO_CALL 100     /* ms: the thread waits without a call */
+#define NO_CALL_AGAIN 2 /* where one did at the same place before */
+#define IN_CALL 2000 /* the call that the thread is in waits in a way that is not known */
+#define TICK_MS 10
+#define CALLS_MAX 10000 /* of the thread, while a function is held */
+#define POLLS_MAX 1000000
+#define PLACES 256
+
+/* Launches after which the thread waited without a call, by their stacks. */
+static uint32_t places[PLACES];
+
+/* What a thread did since its last call: milliseconds that it slept, or ran, for sure. */
+struct idle {
+    uint64_t n_calls; /* of the thread, so far */
+    uint64_t sampled; /* the time */
+    uint64_t ticks;   /* of a processor that the thread had */
+    uint64_t outside; /* ms between calls */
+    uint64_t inside;  /* ms in a call */
+};
+
+/* 'R': it runs, or waits for a processor; 'D': it waits for a disk; 'S': it sleeps. */
+static char thread_state(const struct am_thread *thread, uint64_t *ret_ticks)
 {
     char path[64];
-    char text[256] = "";
-    const char *end;
+    char text[1024] = "";
+    unsigned long user = 0;
+    unsigned long kernel = 0;
+    const char *at;
+    char state = 'S';
     int fd;
 
-    snprintf(path, sizeof path, "/proc/self/task/%u/stat", thread);
+    snprintf(path, sizeof path, "/proc/self/task/%u/stat", thread->id);
     fd = am_sys_open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
-        return false;
+        return state;
     if (am_sys_read(fd, text, sizeof text - 1) < 0)
         text[0] = '\0';
     close(fd);
-    end = strrchr(text, ')');
-    return end != NULL && strncmp(end, ") R", 3) == 0;
+    at = strrchr(text, ')'); /* the name may have any character */
+    if (at != NULL)
+        sscanf(at + 1, " %c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu", &state,
+               &user, &kernel);
+    *ret_ticks = user + kernel;
+    return state;
 }
 
 /*
- * The host may learn from the function that the work before it is done, so an access of the
- * host that follows is no race.  A function starts late, when the thread that queued it
- * waits or makes no more calls, so that a race with its next calls is found in every run.
+ * Polls the state of the thread, at most once a millisecond, and adds one if the thread
+ * sleeps.  Time in which either thread had no processor does not count.
  */
-static void function_delay(const struct function *function)
+static void idle_sample(struct idle *idle, const struct am_thread *thread)
 {
-    static atomic_uint n_delays;
-    uint64_t n_calls = 0;
-    unsigned n = 0;
+    uint64_t now = am_clock();
+    uint64_t n_calls = thread->n_calls;
+    uint64_t ticks = idle->ticks;
+    uint64_t ms = 0;
+    char state;
 
-    if (!am_kind_is_on(AM_KIND_race) || function->agent == NULL ||
-        atomic_fetch_add(&n_delays, 1) >= DELAYS_MAX)
+    if (now - idle->sampled < AM_MILLISECOND)
         return;
-    while (n < DELAY_POLLS && is_running(function->launcher)) {
-        uint64_t now = am_check.n_calls;
+    state = thread_state(thread, &ticks);
+    if (n_calls != idle->n_calls) {
+        *idle = (struct idle){.n_calls = n_calls, .sampled = now, .ticks = ticks};
+        return;
+    }
+    if (ticks > idle->ticks)
+        ms = TICK_MS * (ticks - idle->ticks);
+    else if (state == 'S')
+        ms = 1;
+    idle->sampled = now;
+    idle->ticks = ticks;
+    if (thread->is_inside)
+        idle->inside += ms;
+    else
+        idle->outside += ms;
+}
 
-        n = now == n_calls ? n + 1 : 0;
-        n_calls = now;
-        nanosleep(&(struct timespec){.tv_nsec = DELAY_POLL_NS}, NULL);
+/*
+ * A function may notify the host, which knows from then on that the work before the function
+ * is done.  So that no access of the host depends on how fast the function was, the function
+ * is held until the thread that queued it needs it: a call waits for it, or polls; the thread
+ * has ended, or has made CALLS_MAX calls; or the thread waits without a call.  The last
+ * is assumed when the thread sleeps, or runs, for a while without a call.
+ */
+static void function_hold_locked(const struct function *function)
+{
+    const struct am_thread *launcher = function->launcher;
+    uint32_t *place = &places[function->place % PLACES];
+    uint64_t no_call = *place == function->place ? NO_CALL_AGAIN : NO_CALL;
+    struct idle idle = {.n_calls = 0};
+
+    if (!am_kind_is_on(AM_KIND_race) || function->agent == NULL || launcher == NULL ||
+        launcher == am_thread_get())
+        return;
+    am_watch_function_held();
+    while (!launcher->is_ended && am_check.n_stopping == 0 &&
+           launcher->n_polls - function->n_polls < POLLS_MAX &&
+           launcher->n_calls - launcher->n_polls <
+               function->n_calls - function->n_polls + CALLS_MAX) {
+        am_waits_mark();
+        if (function->end != NULL && function->end->is_needed)
+            return;
+        idle_sample(&idle, launcher);
+        if (idle.outside >= no_call || idle.inside >= IN_CALL) {
+            *place = function->place;
+            return;
+        }
+        am_waits_sleep_locked();
     }
 }
 
-static void function_run(void *arg)
+/* Removes a function from the list; NULL: the stream was aborted, or the library stopped. */
+static struct function *function_take_locked(uint64_t serial)
 {
-    struct function *function = arg;
+    struct function *function;
+
+    TAILQ_FOREACH (function, &functions, link) {
+        if (function->serial == serial)
+            break;
+    }
+    if (function != NULL)
+        TAILQ_REMOVE(&functions, function, link);
+    return function;
+}
+
+static struct function *function_begin(uint64_t serial)
+{
+    struct function *function;
+
+    am_lock(&am_check.lock);
+    function = function_take_locked(serial);
+    if (function != NULL) {
+        function_hold_locked(function);
+        am_host_joins_record(function->before); /* the function may notify a thread */
+        am_touch_update();
+    }
+    am_unlock(&am_check.lock);
+    return function;
+}
+
+static void function_run(void *serial)
+{
     struct am_thread *thread = am_thread_get();
+    struct function *function = function_begin((uintptr_t)serial);
     struct am_thread outer = {.is_inside = false};
 
-    function_delay(function);
-    am_lock(&am_check.lock);
-    TAILQ_REMOVE(&functions, function, link);
-    am_host_joins_record(function->before); /* the function may notify a thread */
-    am_touch_update();
-    am_unlock(&am_check.lock);
+    if (function == NULL)
+        return;
     if (thread != NULL) { /* the function's calls are the program's, also inside a call */
         outer.is_inside = thread->is_inside;
         outer.function_agent = thread->function_agent;
@@ -117,70 +227,169 @@ static void function_run(void *arg)
     am_unlock(&am_check.lock);
 }
 
-/* Before the call: the function may run before it returns. */
-static struct function *function_make(struct am_call *call, void (*run)(void *),
-                                      void *arg, bool is_waited_for)
+void am_check_function_waited(void)
 {
-    struct function *function = am_sys_calloc(1, sizeof *function);
+    struct am_thread *thread = am_check_is_on() ? am_thread_get() : NULL;
+
+    if (thread == NULL || thread->function_agent == NULL)
+        return;
+    am_lock(&am_check.lock);
+    am_agent_joins_host(thread->function_agent);
+    am_unlock(&am_check.lock);
+}
+
+void am_functions_drop(const struct am_agent *agent, uint64_t serial)
+{
+    struct function *function;
+    struct function *next;
+
+    for (function = TAILQ_FIRST(&functions); function != NULL; function = next) {
+        next = TAILQ_NEXT(function, link);
+        if (function->serial > serial ||
+            (agent != NULL && (function->agent != agent || function->end == NULL)))
+            continue;
+        TAILQ_REMOVE(&functions, function, link);
+        function_delete_locked(function);
+    }
+}
+
+/* ---- the calls ---- */
+
+static struct function *function_queue(struct am_call *call, struct am_agent *agent,
+                                       void (*run)(void *), void *arg, bool is_waited_for)
+{
+    struct function *function = am_meta_alloc(sizeof *function);
 
     if (function == NULL)
         return NULL;
     function->run = run;
     function->arg = arg;
-    function->launcher = call->site.thread;
+    function->launcher = am_thread_ref();
+    function->n_calls = function->launcher != NULL ? function->launcher->n_calls : 0;
+    function->n_polls = function->launcher != NULL ? function->launcher->n_polls : 0;
+    function->place = call->site.stack;
+    function->serial = ++am_check.serial;
     TAILQ_INSERT_TAIL(&functions, function, link);
+    if (agent == NULL)
+        return function;
+    function->agent = agent;
+    function->agent->refs++;
+    function->before = am_agent_record(call, agent, NULL);
+    function->end = is_waited_for ? am_record_make() : NULL;
+    if (function->end != NULL)
+        am_agent_wait(call, agent, function->end);
+    return function;
+}
+
+/*
+ * Before the call, since the function may run before the call returns.  The library gets
+ * function_run() and the function's number instead.
+ */
+static void function_make(struct am_call *call, void (**run)(void *), void **arg,
+                          bool is_waited_for)
+{
+    struct function *function;
+
+    if (*run == NULL)
+        return;
     am_before_use_stream(call);
     am_call_ref_agent(call,
                       call->stream != NULL ? am_agent_find(call, call->stream) : NULL);
-    if (call->agent == NULL)
-        return function;
-    function->agent = call->agent;
-    function->agent->refs++;
-    function->before = am_agent_record(call, call->agent, NULL);
-    function->end = is_waited_for ? am_record_make() : NULL;
-    if (function->end != NULL)
-        am_agent_wait(call, call->agent, function->end);
-    return function;
+    function = function_queue(call, call->agent, *run, *arg, is_waited_for);
+    if (function == NULL)
+        return;
+    call->value = function->serial;
+    *run = function_run;
+    *arg = (void *)(uintptr_t)function->serial;
 }
 
 void am_before_host_func(struct am_call *call)
 {
     struct am_args_aclrtLaunchHostFunc *a =
         (struct am_args_aclrtLaunchHostFunc *)call->args;
-    struct function *function;
 
-    if (a->fn == NULL)
-        return;
-    function = function_make(call, a->fn, a->args, true);
-    if (function == NULL)
-        return;
-    call->value = (uintptr_t)function;
-    a->fn = function_run;
-    a->args = function;
+    if (!am_access_add(call))
+        function_make(call, &a->fn, &a->args, true);
 }
 
 void am_before_callback(struct am_call *call)
 {
     struct am_args_aclrtLaunchCallback *a =
         (struct am_args_aclrtLaunchCallback *)call->args;
-    struct function *function;
 
-    if (a->fn == NULL)
-        return;
-    function =
-        function_make(call, a->fn, a->userData, a->blockType == ACL_CALLBACK_BLOCK);
-    if (function == NULL)
-        return;
-    call->value = (uintptr_t)function;
-    a->fn = function_run;
-    a->userData = function;
+    function_make(call, &a->fn, &a->userData, a->blockType == ACL_CALLBACK_BLOCK);
 }
 
 void am_after_function(struct am_call *call)
 {
-    struct function *function = (struct function *)(uintptr_t)call->value;
+    struct function *function =
+        call->rc != ACL_SUCCESS ? function_take_locked(call->value) : NULL;
 
-    if (call->rc == ACL_SUCCESS || function == NULL)
+    am_after_work(call); /* of a function with declared accesses */
+    if (function != NULL)
+        function_delete_locked(function);
+}
+
+/* ---- functions of captured models ---- */
+
+static struct function *captured_find(const struct am_captured_function *captured)
+{
+    struct function *function;
+
+    TAILQ_FOREACH (function, &functions, link) {
+        if (function->captured == captured)
+            break;
+    }
+    return function;
+}
+
+/* Replays of a model run one after the other, so the oldest function of the list is meant. */
+static void captured_run(void *arg)
+{
+    const struct am_captured_function *captured = arg;
+    struct function *function;
+    uint64_t serial = 0;
+
+    am_lock(&am_check.lock);
+    function = captured_find(captured);
+    if (function != NULL)
+        serial = function->serial;
+    am_unlock(&am_check.lock);
+    if (serial != 0)
+        function_run((void *)(uintptr_t)serial);
+    else
+        captured->run(captured->arg);
+}
+
+struct am_captured_function *am_captured_function_make(void (**run)(void *), void **arg,
+                                                       bool is_waited_for)
+{
+    struct am_captured_function *captured =
+        *run != NULL ? am_meta_alloc(sizeof *captured) : NULL;
+
+    if (captured == NULL)
+        return NULL;
+    *captured = (struct am_captured_function){*run, *arg, is_waited_for};
+    *run = captured_run;
+    *arg = captured;
+    return captured;
+}
+
+void am_captured_function_queue(struct am_call *call, struct am_agent *agent,
+                                const struct am_captured_function *captured)
+{
+    struct function *function = function_queue(call, agent, captured->run, captured->arg,
+                                               captured->is_waited_for);
+
+    if (function != NULL)
+        function->captured = captured;
+}
+
+void am_captured_function_cancel(const struct am_captured_function *captured)
+{
+    struct function *function = captured_find(captured);
+
+    if (function == NULL)
         return;
     TAILQ_REMOVE(&functions, function, link);
     function_delete_locked(function);

@@ -58,8 +58,13 @@ char *am_session_end(bool wants_leaks);
 /* python.c: frames of another language, and whether a layer wants them. */
 extern _Atomic bool am_callers_are_wanted;
 void am_callers_set(const char *json);
+/* access.c: what the next host function of the thread uses. */
+struct aclmem_access;
+void am_access_declare(const struct aclmem_access *accesses, size_t n);
 /* The program may write the range through a host view from now on. */
 void am_check_view(const void *addr, size_t size);
+/* functions.c: the function of a stream that this thread runs has waited for the host. */
+void am_check_function_waited(void);
 /* Whether ACLMEM_LAYERS_PID leaves this process its layers. */
 bool am_layers_are_for_us(void);
 

@@ -9,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/sys.h"
 #include "layer/bytes.h"
-#include "layer/check.h"
+#include "layer/metadata.h"
+#include "layer/memory.h"
 
 static const int kinds[] = {
     [AM_OBJECT_BLOCK] = AM_KIND_leak_block,
@@ -29,6 +29,7 @@ static const int kinds[] = {
     [AM_OBJECT_NOTIFY] = AM_KIND_leak_event,
     [AM_OBJECT_POOL] = AM_KIND_leak_pool,
     [AM_OBJECT_CONTEXT] = AM_KIND_leak_context,
+    [AM_OBJECT_MODEL] = AM_KIND_leak_model,
 };
 
 static const char *const advices[] = {
@@ -48,6 +49,7 @@ static const char *const advices[] = {
     [AM_OBJECT_NOTIFY] = "aclrtDestroyNotify",
     [AM_OBJECT_POOL] = "aclrtMemPoolDestroy",
     [AM_OBJECT_CONTEXT] = "aclrtDestroyContext",
+    [AM_OBJECT_MODEL] = "aclmdlRIDestroy",
 };
 
 struct left {
@@ -72,7 +74,7 @@ static void left_add(struct am_object *object, void *arg)
 
     if (left->n == left->max) {
         size_t max = left->max == 0 ? 256 : 2 * left->max;
-        struct am_object **list = am_sys_realloc(left->list, max * sizeof *list);
+        struct am_object **list = am_meta_realloc(left->list, max * sizeof *list);
 
         if (list == NULL)
             return;

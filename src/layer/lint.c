@@ -1,7 +1,7 @@
 /*
  * portability: calls that the default rules take and some edition or product refuses.
  *
- * The rules are the rules of ACLMEM_RULES=strict (docs/ARCHITECTURE.md), as far as
+ * The rules are the rules of ACLMEM_RULES=strict (docs/DECISIONS.md), as far as
  * arguments and metadata show them, and the rules of products.  They are collected here and
  * refuse nothing.  A finding has the first edition that takes the call, or the first one
  * that does not, and the products that refuse it, so that the command can say what the
@@ -511,15 +511,44 @@ static void lint_event(struct am_call *call)
     event_sync_check(call, a->event);
 }
 
+static bool is_captured(struct am_call *call)
+{
+    const struct am_agent *agent =
+        call->stream != NULL ? am_agent_find(call, call->stream) : NULL;
+
+    return agent != NULL && agent->capture != NULL;
+}
+
+/* The flag of a record and of a wait. */
+static void event_flag_check(struct am_call *call, uint32_t flag)
+{
+    if (flag != 0 && !is_captured(call))
+        REPORT(
+            call, SOME, "pass 0",
+            "flag is 0x%x; not every edition takes it on a stream that is not captured",
+            flag);
+}
+
 static void lint_record_flag(struct am_call *call)
 {
     AM_ARGS(aclrtRecordEventWithFlag);
 
-    if (a->flag != 0)
-        REPORT(
-            call, SOME, "pass 0",
-            "flag is 0x%x; not every edition takes it on a stream that is not captured",
-            a->flag);
+    event_flag_check(call, a->flag);
+}
+
+static void lint_wait_flag(struct am_call *call)
+{
+    AM_ARGS(aclrtStreamWaitEventWithFlag);
+
+    event_flag_check(call, a->flag);
+}
+
+static void lint_host_func(struct am_call *call)
+{
+    if (is_captured(call))
+        REPORT(call, SINCE(805), "use aclrtLaunchCallback where old editions must run it",
+               "the stream is captured; editions before CANN 8.5 capture no host "
+               "functions");
 }
 
 static void lint_elapsed(struct am_call *call)

@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "base/lock.h"
-#include "base/sys.h"
+#include "layer/memory.h"
 
 #define MODULES_MAX 4096
 
@@ -86,8 +86,7 @@ static void module_fill(struct am_module *m, const struct dl_phdr_info *info)
 static void module_add(const struct dl_phdr_info *info, const char *path)
 {
     size_t n = strlen(path) + 1;
-    struct am_module *m =
-        modules.n < MODULES_MAX ? am_sys_calloc(1, sizeof *m + n) : NULL;
+    struct am_module *m = modules.n < MODULES_MAX ? am_meta_alloc(sizeof *m + n) : NULL;
 
     if (m == NULL)
         return;

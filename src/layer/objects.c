@@ -2,10 +2,11 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/sys.h"
 #include "base/util.h"
 #include "layer/bytes.h"
-#include "layer/check.h"
+#include "layer/metadata.h"
+#include "layer/hooks.h"
+#include "layer/memory.h"
 #include "layer/quarantine.h"
 #include "layer/order.h"
 #include "layer/pinned.h"
@@ -40,6 +41,7 @@ static const char *const names[] = {
     [AM_OBJECT_NOTIFY] = "notify",
     [AM_OBJECT_POOL] = "pool",
     [AM_OBJECT_CONTEXT] = "context",
+    [AM_OBJECT_MODEL] = "captured model",
 };
 
 const char *am_object_name(enum am_object_kind kind)
@@ -140,6 +142,7 @@ static void object_delete(struct am_object *object)
     free(object->uses);
     if (object->kind == AM_OBJECT_STREAM)
         am_agent_put(object->agent);
+    am_model_end(object->model);
     if (object->kind == AM_OBJECT_EVENT || object->kind == AM_OBJECT_NOTIFY)
         am_signal_put(object->signal);
     free(object);
@@ -191,11 +194,9 @@ struct am_object *am_object_make(struct am_call *call, enum am_object_kind kind,
 
     if (call->era != am_check.era)
         return NULL;
-    object = am_sys_calloc(1, sizeof *object);
-    if (object == NULL) {
-        am_findings_are_incomplete();
+    object = am_meta_alloc(sizeof *object);
+    if (object == NULL)
         return NULL;
-    }
     object->kind = (uint8_t)kind;
     object->serial = ++am_check.serial;
     object->key = key;
@@ -269,6 +270,8 @@ void am_object_free(struct am_call *call, struct am_object *object)
         range_renew(&am_check.freed_areas, object->key, object->size);
     object->is_freed = true;
     object->freed = call->site;
+    if (object->is_captured)
+        am_models_freed(object);
     if (object->kind == AM_OBJECT_MAPPING && object->bytes != NULL)
         mapping_count_remove(object->bytes);
     else

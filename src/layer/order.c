@@ -5,9 +5,8 @@
 #include <string.h>
 
 #include "base/error.h"
-#include "base/sys.h"
 #include "base/util.h"
-#include "layer/thread.h"
+#include "layer/memory.h"
 
 #define AGENTS_MAX 65536
 #define HOST 0
@@ -30,9 +29,9 @@ static struct {
 void am_order_open(void)
 {
     if (host.n == 0 && host.steps == NULL) {
-        host.steps = am_sys_calloc(AGENTS_MAX, sizeof *host.steps);
-        host.handles = am_sys_calloc(AGENTS_MAX, sizeof *host.handles);
-        host.spare = am_sys_calloc(AGENTS_MAX, sizeof *host.spare);
+        host.steps = am_meta_alloc(AGENTS_MAX * sizeof *host.steps);
+        host.handles = am_meta_alloc(AGENTS_MAX * sizeof *host.handles);
+        host.spare = am_meta_alloc(AGENTS_MAX * sizeof *host.spare);
         host.n = 1;
     }
 }
@@ -58,7 +57,7 @@ struct am_agent *am_agent_make(uint64_t handle)
 
     if (!is_open() || (host.n_spare == 0 && host.n == AGENTS_MAX))
         return NULL;
-    agent = am_sys_calloc(1, sizeof *agent);
+    agent = am_meta_alloc(sizeof *agent);
     if (agent == NULL)
         return NULL;
     agent->refs = 1;
@@ -104,12 +103,10 @@ const char *am_agent_text(uint32_t number, char *text, size_t n)
 
 struct am_record *am_record_make(void)
 {
-    struct am_record *record = am_sys_calloc(1, sizeof *record);
+    struct am_record *record = am_meta_alloc(sizeof *record);
 
     if (record != NULL)
         record->refs = 1;
-    else
-        am_findings_are_incomplete();
     return record;
 }
 
@@ -130,7 +127,7 @@ void am_record_put(struct am_record *record)
 
 struct am_signal *am_signal_make(bool is_notify)
 {
-    struct am_signal *signal = am_sys_calloc(1, sizeof *signal);
+    struct am_signal *signal = am_meta_alloc(sizeof *signal);
 
     if (signal != NULL) {
         signal->refs = 1;
@@ -202,8 +199,8 @@ void am_work_piece(struct am_work *work, struct am_object *area, uint64_t at,
         return;
     if (work->n_pieces == work->n_max) {
         bool is_inline = work->pieces == work->inline_pieces;
-        struct am_piece *more = am_sys_realloc(is_inline ? NULL : work->pieces,
-                                               2 * work->n_max * sizeof *more);
+        struct am_piece *more = am_meta_realloc(is_inline ? NULL : work->pieces,
+                                                2 * work->n_max * sizeof *more);
 
         if (more == NULL)
             return;
@@ -213,7 +210,7 @@ void am_work_piece(struct am_work *work, struct am_object *area, uint64_t at,
         work->n_max *= 2;
     }
     work->pieces[work->n_pieces++] = (struct am_piece){
-        am_bytes_get(bytes), at, size, is_write, area->key + at, area->key};
+        am_bytes_get(bytes), at, size, is_write, area->key + at, area->serial};
 }
 
 void am_work_drop(struct am_work *work)
@@ -265,13 +262,13 @@ static void access_run(struct am_work *work, uint32_t number, struct am_clock *c
         return;
     for (size_t i = 0; i < work->n_pieces; i++) {
         const struct am_piece *p = &work->pieces[i];
-        struct am_object *area = number != HOST ? am_area_find(p->area) : NULL;
+        struct am_object *area = number != HOST ? am_area_find(p->addr) : NULL;
 
         access.is_write = p->is_write;
         if (host.n_pending == 0 && am_bytes_are_long(p->bytes))
             am_bytes_prune(p->bytes, &host.clock);
         am_bytes_note(p->bytes, p->at, p->size, &access, clock);
-        if (area != NULL && am_bytes_root(area->bytes) == p->bytes)
+        if (area != NULL && area->serial == p->area)
             am_uses_note(area, &access, &host.clock);
     }
 }
@@ -389,12 +386,10 @@ void am_record_by_host(struct am_record *record)
 /* A copy that outlives the caller goes into the agent's list; false: no memory. */
 static bool work_enqueue(struct am_work *work)
 {
-    struct am_work *queued = am_sys_malloc(sizeof *queued);
+    struct am_work *queued = am_meta_alloc(sizeof *queued);
 
-    if (queued == NULL) {
-        am_findings_are_incomplete();
+    if (queued == NULL)
         return false;
-    }
     *queued = *work;
     if (work->pieces == work->inline_pieces)
         queued->pieces = queued->inline_pieces;
@@ -410,8 +405,7 @@ static bool work_enqueue(struct am_work *work)
 /* The calling thread's: of the host, or of the function of a stream that it runs. */
 static void own_work_run(struct am_work *work)
 {
-    struct am_thread *thread = am_thread_get();
-    struct am_agent *agent = thread != NULL ? thread->function_agent : NULL;
+    struct am_agent *agent = am_function_agent();
 
     if (agent == NULL) {
         am_clock_set(&work->host, HOST, host.steps[HOST] + 1);
@@ -532,12 +526,12 @@ static void record_force(const struct am_record *record, int depth)
 /* A call of this thread has waited for what has this clock. */
 static void host_learn(const struct am_clock *clock)
 {
-    struct am_thread *thread = am_thread_get();
+    struct am_agent *agent = am_function_agent();
 
     am_clock_join(&host.clock, clock);
     host.version++;
-    if (thread != NULL && thread->function_agent != NULL)
-        am_clock_join(&thread->function_agent->clock, clock);
+    if (agent != NULL)
+        am_clock_join(&agent->clock, clock);
 }
 
 void am_host_joins_record(struct am_record *record)
@@ -642,7 +636,7 @@ bool am_area_is_in_use(const struct am_object *area, struct am_access *ret_acces
             for (size_t i = 0; i < work->n_pieces && !agent->is_order_unknown; i++) {
                 const struct am_piece *p = &work->pieces[i];
 
-                if (p->area != area->key || p->bytes != am_bytes_root(area->bytes))
+                if (p->area != area->serial)
                     continue;
                 *ret_access = (struct am_access){
                     .agent = agent->number, .site = work->site, .is_write = p->is_write};
@@ -670,14 +664,14 @@ struct am_agent *am_wait_recorder(const struct am_work *wait)
 
 bool am_agent_is_behind_function(const struct am_agent *agent)
 {
-    const struct am_thread *thread = am_thread_get();
+    const struct am_agent *own = am_function_agent();
 
-    if (thread == NULL || thread->function_agent == NULL)
+    if (own == NULL)
         return false;
     for (int i = 0; agent != NULL && i < FORCE_DEPTH; i++) {
         const struct am_work *first = TAILQ_FIRST(&agent->works);
 
-        if (agent == thread->function_agent)
+        if (agent == own)
             return true;
         agent = first != NULL ? am_wait_recorder(first) : NULL;
     }

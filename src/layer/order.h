@@ -23,7 +23,7 @@
 #include <sys/queue.h>
 
 #include "layer/bytes.h"
-#include "layer/check.h"
+#include "layer/metadata.h"
 #include "layer/clock.h"
 
 enum am_work_type {
@@ -39,7 +39,7 @@ struct am_piece {
     uint64_t size;
     bool is_write;
     uint64_t addr; /* what the program called it */
-    uint64_t area; /* where the mapping or block begins */
+    uint64_t area; /* the serial number of the mapping or block */
 };
 
 #define AM_PIECES_INLINE 4
@@ -50,6 +50,7 @@ struct am_record {
     uint32_t n_queued;     /* works that record it, so far */
     uint32_t n_pending;    /* of these, works that have not run */
     bool is_complete;      /* it was recorded, and waits for it end */
+    bool is_needed;        /* of the end of a function: a call of the program waits */
     bool is_order_unknown; /* something outside the model may order it */
     struct am_clock clock;
 };
@@ -63,6 +64,8 @@ struct am_work {
     struct am_record *record; /* that is recorded or waited for; NULL: of a notify */
     struct am_clock host;     /* what the host knew when it was queued */
     bool is_forced;           /* of a wait: it ended outside the model */
+    bool is_replay;           /* of a captured model; `captured` counts */
+    struct am_site captured;
     size_t n_pieces;
     size_t n_max;
     struct am_piece *pieces; /* inline_pieces, or allocated */
@@ -86,6 +89,8 @@ struct am_agent {
     uint64_t host_version; /* of the host's clock when it was joined last */
     struct am_works works; /* pending; the first one is a wait */
     struct am_site made;
+    struct am_model *capture; /* that the stream takes part in; NULL: none */
+    uint32_t lane;            /* its number in the model */
 };
 
 /* An event or a notify. */
@@ -102,6 +107,8 @@ struct am_signal {
     struct am_clock clock;    /* of a notify: what a wait learns */
     struct am_clock waited;   /* what the streams knew when they waited for it */
     uint64_t handle;
+    uint64_t capture;        /* the model of the capture that recorded it last; 0: none */
+    uint32_t capture_record; /* its number in the model */
 };
 
 TAILQ_HEAD(am_agents, am_agent);
@@ -153,7 +160,6 @@ void am_agent_wait(struct am_call *call, struct am_agent *agent,
 /* The host knows that the record was made; an agent's whole work is done. */
 void am_host_joins_record(struct am_record *record);
 void am_host_joins_agent(struct am_agent *agent);
-void am_host_joins_device(int device); /* streams.c */
 /* The host knows that all work that used the bytes is done. */
 void am_host_joins_users(struct am_bytes *bytes);
 /* Every queued wait for the event is over. */
@@ -188,6 +194,8 @@ bool am_wait_is_stalled(const struct am_work *wait);
 /* Whether the agent's first wait depends on a wait that nothing queued ends. */
 bool am_agent_is_stalled(const struct am_agent *agent, struct am_site *ret_site);
 
+/* thread.c: the stream whose function the calling thread runs; NULL: none. */
+struct am_agent *am_function_agent(void);
 /* touch.c: queued work uses the bytes of a pinned block from now on. */
 void am_touch_watch(struct am_bytes *bytes);
 

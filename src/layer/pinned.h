@@ -1,9 +1,9 @@
 /*
  * Pinned blocks: what the host itself does to them, without a call.
  *
- * Guard bytes (guard.c): a pinned block is allocated a little larger, and the bytes behind
- * its end have a pattern.  A write of the program behind the end is found when the block
- * is next copied, freed, or left over.
+ * Guard bytes (guard.c): a pinned block is allocated a little larger, and the bytes before
+ * its start and behind its end have a pattern.  A write of the program there is found when
+ * the block is next copied, freed, or left over.
  *
  * A fence (touch.c): with race.host a page without access lies behind the guard, and a
  * touch of it is found at the instruction.
@@ -22,9 +22,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "layer/check.h"
+#include "layer/metadata.h"
 
-#define AM_GUARD 32 /* bytes behind a block */
+#define AM_GUARD 32 /* bytes with a pattern, before and behind a block */
 #define AM_PAGE ((uint64_t)4096)
 
 static inline uint64_t am_pages_up(uint64_t size)
@@ -34,14 +34,15 @@ static inline uint64_t am_pages_up(uint64_t size)
 
 /* ---- guard.c; all under am_check.lock ---- */
 
-/* The bytes to allocate for a pinned block of this size. */
+/* The bytes to allocate for a pinned block of this size: before its start, and from there. */
+size_t am_guard_lead(size_t size);
 size_t am_guard_room(size_t size);
-/* The block was allocated with am_guard_room(). */
+/* The block was allocated with am_guard_lead() and am_guard_room(). */
 void am_guard_set(struct am_object *block);
 /* The block whose guard addr lies in; NULL: none. */
 struct am_object *am_guard_find(uint64_t addr);
 /*
- * Reports when bytes behind the block were written; `call` is where it was seen.  Nothing
+ * Reports when bytes before or behind the block were written; `call` is where it was seen.  Nothing
  * while another call may end the block.
  */
 void am_guard_check(struct am_call *call, struct am_object *block);

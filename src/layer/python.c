@@ -6,8 +6,8 @@
 #include <string.h>
 
 #include "base/lock.h"
-#include "base/sys.h"
 #include "layer/layers.h"
+#include "layer/memory.h"
 
 #define STACKS_MAX 65536
 #define BUCKETS 4096
@@ -54,7 +54,7 @@ static uint32_t text_enter_locked(const char *json, struct text **bucket)
         if (strcmp(text->json, json) == 0)
             return text->number;
     }
-    text = python.n + 1 < STACKS_MAX ? am_sys_malloc(sizeof *text + n) : NULL;
+    text = python.n + 1 < STACKS_MAX ? am_meta_alloc(sizeof *text + n) : NULL;
     if (text == NULL)
         return 0;
     memcpy(text->json, json, n);

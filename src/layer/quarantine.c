@@ -47,7 +47,8 @@ void am_quarantine_release(struct am_object *object)
     if (!object->is_quarantined || thread == NULL)
         return;
     am_quarantine_remove(object);
-    thread->released[thread->n_released].addr = (void *)(uintptr_t)object->key;
+    thread->released[thread->n_released].addr =
+        (void *)(uintptr_t)(object->key - object->lead);
     thread->released[thread->n_released].n_resets = am_check.n_resets;
     thread->released[thread->n_released++].is_host = object->kind == AM_OBJECT_HOST;
 }

@@ -9,7 +9,7 @@
 #ifndef AM_LAYER_QUARANTINE_H
 #define AM_LAYER_QUARANTINE_H
 
-#include "layer/check.h"
+#include "layer/metadata.h"
 
 /* Quarantines a block that was just freed; false: it is too large.  Locked. */
 bool am_quarantine_add(struct am_object *object);

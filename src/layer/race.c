@@ -20,6 +20,7 @@ void am_report_race(const struct am_piece *piece, uint64_t at, const struct am_w
     char who[48];
     char before[48];
     char size[32];
+    struct am_site captured;
 
     am_agent_text(number, who, sizeof who);
     am_agent_text(other->agent, before, sizeof before);
@@ -35,7 +36,12 @@ void am_report_race(const struct am_piece *piece, uint64_t at, const struct am_w
             ? "record an event behind the first and let the other stream wait for it"
             : "let the host wait for the stream first";
     am_finding_at(&f, is_free ? "freed here" : "this work", work->site);
+    if (work->is_replay)
+        am_finding_at(&f, "captured here", work->captured);
     am_finding_at(&f, "the other work", other->site);
+    if (am_models_captured(other->site, piece->addr - piece->at + at, other->is_write,
+                           &captured))
+        am_finding_at(&f, "the other work was captured here", captured);
     am_finding_at(&f, "made here", piece->bytes->made);
     am_finding_report(&f);
 }

@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "layer/check.h"
+#include "layer/metadata.h"
 #include "layer/finding.h"
 #include "layer/layers.h"
 #include "layer/modules.h"

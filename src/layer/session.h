@@ -12,12 +12,7 @@
 #include <stdint.h>
 
 struct am_call;
-struct am_finding;
 
-/* The number of the session; 0: none is on. */
-uint32_t am_session_number(void);
-/* Adds a finding to the session.  The findings' lock is held. */
-void am_session_add(const struct am_finding *finding);
 /* The program holds more device memory than before: reports the first time that the limit
  * is passed.  The am_check.lock is held. */
 void am_session_grown(const struct am_call *call);

@@ -8,6 +8,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <string.h>
+#include <sys/auxv.h>
 #include <sys/mman.h>
 
 #include "base/error.h"
@@ -73,9 +74,23 @@ static void first_take(void)
     }
 }
 
+/*
+ * Whether functions may sign their return addresses (pointer authentication of aarch64, as in
+ * the C library of Debian 13).  unw_backtrace ends the stack at a signed address.
+ */
+static bool has_signed_returns(void)
+{
+#ifdef HWCAP_PACA
+    return (getauxval(AT_HWCAP) & HWCAP_PACA) != 0;
+#else
+    return false;
+#endif
+}
+
 static void unwinder_open(void)
 {
-    void *library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
+    void *library =
+        has_signed_returns() ? NULL : dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
     const struct am_module *own;
 
     am_modules_update();
@@ -85,8 +100,9 @@ static void unwinder_open(void)
     if (library != NULL)
         stacks.unwind = (int (*)(void **, int))dlsym(library, "unw_backtrace");
     if (stacks.unwind == NULL) {
-        am_log(AM_LOG_INFO, "no libunwind.so.8: stacks are taken by glibc, ten times "
-                            "slower");
+        am_log(AM_LOG_INFO, "stacks are taken by glibc, ten times slower: %s",
+               has_signed_returns() ? "this processor has pointer authentication"
+                                    : "there is no libunwind.so.8");
         stacks.unwind = backtrace;
     }
     first_take();

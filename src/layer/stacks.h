@@ -8,7 +8,8 @@
  *
  * The unwinder is libunwind's unw_backtrace, which remembers how each function is left:
  * 0.1 us for 16 frames, where glibc's backtrace takes 1.7.  The library is opened when the
- * first stack is wanted and stays private; without it glibc's serves.
+ * first stack is wanted and stays private.  glibc's is used if there is no libunwind, and on
+ * processors with pointer authentication, which unw_backtrace does not know.
  */
 #ifndef AM_LAYER_STACKS_H
 #define AM_LAYER_STACKS_H

@@ -1,7 +1,4 @@
-/*
- * Hooks: streams, events, notifies, functions of the program, devices; and the ends of
- * everything.
- */
+/* Hooks: streams, events and notifies. */
 #include <inttypes.h>
 #include <stdio.h>
 
@@ -137,10 +134,12 @@ void am_before_destroy_stream(struct am_call *call)
     }
     am_call_ref_object(call, object);
     am_call_ref_agent(call, object->agent);
-    if (object->agent != NULL && am_agent_is_stalled(object->agent, &wait))
+    if (object->agent != NULL && call->id != AM_API_aclrtDestroyStreamForce &&
+        am_agent_is_stalled(object->agent, &wait))
         report_waiting(call, object, &wait,
                        "work in it waits for nothing that is queued");
-    am_waits_begin(call, object->agent, NULL);
+    if (object->agent != NULL)
+        am_waits_begin(call, (struct am_awaited){.agent = object->agent});
 }
 
 /* Its work is done, or dropped: the host knows either chain. */
@@ -151,11 +150,9 @@ void am_after_destroy_stream(struct am_call *call)
     am_waits_end(call);
     if (call->rc != ACL_SUCCESS || object == NULL || object->is_freed)
         return;
-    if (object->agent != NULL) {
+    if (object->agent != NULL)
         am_host_joins_agent(object->agent);
-        am_agent_end(object->agent);
-        object->agent = NULL;
-    }
+    am_stream_end(object);
     am_object_free(call, object);
 }
 
@@ -183,7 +180,8 @@ void am_before_sync_stream(struct am_call *call)
         report_own_stream(call, agent);
     else if (agent != NULL && !agent->is_never_waited)
         call->record = am_agent_record(call, agent, NULL);
-    am_waits_begin(call, agent, NULL);
+    if (agent != NULL)
+        am_waits_begin(call, (struct am_awaited){.agent = agent});
 }
 
 /* Whether the wait ended: a failure of the work, also by a timeout in it, ends it too. */
@@ -207,6 +205,7 @@ void am_after_sync_stream(struct am_call *call)
     if (!is_over(call->rc) || call->record == NULL)
         return;
     am_host_joins_record(call->record);
+    am_models_waited(call->agent);
     if (TAILQ_EMPTY(&call->agent->works))
         call->agent->is_order_unknown = false;
 }
@@ -215,10 +214,9 @@ void am_after_query_stream(struct am_call *call)
 {
     AM_ARGS(aclrtStreamQuery);
 
+    am_waits_end(call);
     if (call->rc == ACL_SUCCESS && *a->status == ACL_STREAM_STATUS_COMPLETE)
         am_after_sync_stream(call);
-    else
-        am_waits_end(call);
 }
 
 void am_before_sync_device(struct am_call *call)
@@ -229,7 +227,7 @@ void am_before_sync_device(struct am_call *call)
         if (agent->device == call->device && agent->handle != 0)
             call->record = am_agent_record(call, agent, call->record);
     }
-    am_waits_begin(call, NULL, NULL);
+    am_waits_begin(call, (struct am_awaited){.device = call->device});
 }
 
 void am_after_sync_device(struct am_call *call)
@@ -246,14 +244,29 @@ void am_after_sync_device(struct am_call *call)
     }
 }
 
-void am_host_joins_device(int device)
+/* A function that another thread queues during the call is not dropped. */
+void am_before_abort(struct am_call *call)
 {
-    struct am_agent *agent;
+    struct am_agent *agent =
+        call->id != AM_API_aclrtDeviceTaskAbort ? stream_use(call) : NULL;
 
-    TAILQ_FOREACH (agent, &am_agents, link) {
-        if (agent->device == device)
-            am_host_joins_agent(agent);
+    call->value = am_check.serial;
+    if (call->id == AM_API_aclrtDeviceTaskAbort) {
+        AM_ARGS(aclrtDeviceTaskAbort);
+        am_waits_begin(call, (struct am_awaited){.device = (int16_t)a->deviceId});
+    } else if (agent != NULL) {
+        am_waits_begin(call, (struct am_awaited){.agent = agent});
     }
+}
+
+/* The library has dropped what was queued. */
+static void agent_abort(const struct am_call *call, struct am_agent *agent)
+{
+    agent->refs++;
+    am_functions_drop(agent, call->value);
+    am_agent_abort(agent);
+    am_host_joins_agent(agent);
+    am_agent_put(agent);
 }
 
 void am_after_abort_stream(struct am_call *call)
@@ -261,24 +274,22 @@ void am_after_abort_stream(struct am_call *call)
     struct am_agent *agent =
         call->stream != NULL ? am_agent_find(call, call->stream) : NULL;
 
-    if (call->rc == ACL_SUCCESS && agent != NULL) {
-        am_agent_abort(agent);
-        am_host_joins_agent(agent);
-    }
+    am_waits_end(call);
+    if (call->rc == ACL_SUCCESS && agent != NULL)
+        agent_abort(call, agent);
 }
 
 void am_after_abort_device(struct am_call *call)
 {
     AM_ARGS(aclrtDeviceTaskAbort);
-    struct am_agent *agent;
+    struct am_agent *agent = call->rc == ACL_SUCCESS ? TAILQ_FIRST(&am_agents) : NULL;
+    struct am_agent *next;
 
-    if (call->rc != ACL_SUCCESS)
-        return;
-    TAILQ_FOREACH (agent, &am_agents, link) {
-        if (agent->device == a->deviceId) {
-            am_agent_abort(agent);
-            am_host_joins_agent(agent);
-        }
+    am_waits_end(call);
+    for (; agent != NULL; agent = next) {
+        next = TAILQ_NEXT(agent, link);
+        if (agent->device == a->deviceId)
+            agent_abort(call, agent);
     }
 }
 
@@ -549,15 +560,14 @@ void am_after_reset_notifies(struct am_call *call)
 /* The record that the call is about: another thread may record the event during the call. */
 void am_before_query_event(struct am_call *call)
 {
-    am_before_use_event(call);
-    if (call->object != NULL && call->object->signal != NULL)
-        call->record = am_record_get(am_signal_target(call->object->signal));
-}
+    struct am_signal *signal;
 
-void am_before_sync_event(struct am_call *call)
-{
-    am_before_query_event(call);
-    am_waits_begin(call, NULL, call->object != NULL ? call->object->signal : NULL);
+    am_before_use_event(call);
+    signal = call->object != NULL ? call->object->signal : NULL;
+    if (signal == NULL)
+        return;
+    call->record = am_record_get(am_signal_target(signal));
+    am_waits_begin(call, (struct am_awaited){.signal = signal});
 }
 
 /* The record was made.  A record that is not queued is one that a reset has yet to undo. */
@@ -577,6 +587,7 @@ void am_after_query_event(struct am_call *call)
 {
     AM_ARGS(aclrtQueryEvent);
 
+    am_waits_end(call);
     if (call->rc == ACL_SUCCESS && *a->status == ACL_EVENT_STATUS_COMPLETE)
         am_after_sync_event(call);
 }
@@ -585,6 +596,7 @@ void am_after_query_event_status(struct am_call *call)
 {
     AM_ARGS(aclrtQueryEventStatus);
 
+    am_waits_end(call);
     if (call->rc == ACL_SUCCESS && *a->status == ACL_EVENT_RECORDED_STATUS_COMPLETE)
         am_after_sync_event(call);
 }
@@ -593,6 +605,7 @@ void am_after_query_wait_status(struct am_call *call)
 {
     AM_ARGS(aclrtQueryEventWaitStatus);
 
+    am_waits_end(call);
     if (call->rc == ACL_SUCCESS && *a->status == ACL_EVENT_WAIT_STATUS_COMPLETE &&
         call->object != NULL && call->object->signal != NULL)
         am_host_joins_waits(call->object->signal);
@@ -618,161 +631,6 @@ void am_after_elapsed(struct am_call *call)
         if (object != NULL && object->signal != NULL)
             am_host_joins_record(object->signal->last);
     }
-}
-
-/* ---- the ends ---- */
-
-struct end {
-    struct am_call *call;
-    int device;      /* -1: everything */
-    uint64_t serial; /* of the last object that was there when the end began */
-};
-
-static bool is_ended(const struct am_object *object, const void *arg)
-{
-    const struct end *end = arg;
-
-    if (object->serial > end->serial)
-        return false;
-    return end->device < 0 || object->device == end->device;
-}
-
-static void object_end(struct am_object *object, void *arg)
-{
-    struct end *end = arg;
-
-    if (object->agent != NULL) {
-        am_agent_end(object->agent);
-        object->agent = NULL;
-    }
-    if (object->bytes != NULL &&
-        (object->kind == AM_OBJECT_PHYS || object->kind == AM_OBJECT_IMPORT))
-        object->bytes->n_handles = 0;
-    if (object->kind == AM_OBJECT_HOST)
-        am_touch_end(object->bytes);
-    am_object_free(end->call, object);
-}
-
-/* Default streams of a context, of a device, or (0, -1) all of them. */
-static void default_agents_end(uint64_t context, int device)
-{
-    struct am_agent *agent;
-    struct am_agent *next;
-
-    for (agent = TAILQ_FIRST(&am_agents); agent != NULL; agent = next) {
-        next = TAILQ_NEXT(agent, link);
-        if (agent->is_default && agent->handle != 0 &&
-            (context == 0 || agent->context == context) &&
-            (device < 0 || agent->device == device))
-            am_agent_end(agent);
-    }
-}
-
-void am_after_context(struct am_call *call)
-{
-    AM_ARGS(aclrtCreateContext);
-    struct am_object *object;
-
-    if (call->rc != ACL_SUCCESS) {
-        am_ignored_note(call, a->context);
-        return;
-    }
-    object = am_object_make(call, AM_OBJECT_CONTEXT, (uintptr_t)*a->context, 0);
-    if (object != NULL)
-        object->device = (int16_t)a->deviceId;
-}
-
-void am_after_destroy_context(struct am_call *call)
-{
-    AM_ARGS(aclrtDestroyContext);
-    struct am_object *context = am_handle_find(AM_OBJECT_CONTEXT, a->context);
-    struct end end = {call, -1, UINT64_MAX};
-    struct am_agent *agent;
-    struct am_agent *next;
-
-    if (call->rc != ACL_SUCCESS)
-        return;
-    if (context != NULL && !context->is_freed)
-        am_object_free(call, context);
-    for (agent = TAILQ_FIRST(&am_agents); agent != NULL; agent = next) {
-        struct am_object *object;
-
-        next = TAILQ_NEXT(agent, link);
-        if (agent->context != (uintptr_t)a->context)
-            continue;
-        am_host_joins_agent(agent); /* the call does what is queued first */
-        object = am_handle_find(AM_OBJECT_STREAM, (void *)(uintptr_t)agent->handle);
-        if (object != NULL && !object->is_freed)
-            object_end(object, &end);
-    }
-    default_agents_end((uintptr_t)a->context, -1);
-}
-
-/* What another thread makes while the device ends is not ended. */
-void am_before_reset_device(struct am_call *call)
-{
-    call->value = am_check.serial;
-    am_check.n_resetting++;
-    am_check.n_resets++;
-    am_quarantine_release_all(); /* passed on before the call */
-    am_waits_begin(call, NULL, NULL);
-}
-
-/* The last reset ends what is on the device; whether it was, the library knows. */
-void am_after_reset_device(struct am_call *call)
-{
-    AM_ARGS(aclrtResetDevice);
-    struct end end = {call, a->deviceId, call->value};
-    int32_t is_active = 1;
-
-    am_waits_end(call);
-    am_check.n_resetting--;
-    if (call->rc != ACL_SUCCESS ||
-        am_check.below->aclrtGetPrimaryCtxState(a->deviceId, NULL, &is_active) !=
-            ACL_SUCCESS ||
-        is_active)
-        return;
-    am_quarantine_remove_device(a->deviceId);
-    am_leaks_report(a->deviceId, 0, "the last aclrtResetDevice");
-    am_objects_walk(is_ended, object_end, &end);
-    default_agents_end(0, a->deviceId);
-}
-
-static void everything_end(struct am_call *call, uint64_t serial)
-{
-    struct end end = {call, -1, serial};
-
-    am_quarantine_remove_device(-1);
-    am_touch_forget_all();
-    am_leaks_report(-1, 0, "aclFinalize");
-    am_objects_walk(is_ended, object_end, &end);
-    default_agents_end(0, -1);
-}
-
-/* From now on the memory may be freed at any time. */
-void am_before_finalize(struct am_call *call)
-{
-    am_guards_check(call);
-    call->value = am_check.serial;
-    am_check.n_stopping++;
-    am_check.n_resets++;
-    am_quarantine_release_all();
-}
-
-/*
- * The library may have been started more than once; then it goes on.  Another thread may
- * have started it again since the stop; then what that thread has made is not ended.
- */
-void am_after_finalize(struct am_call *call)
-{
-    bool is_down = am_api_top == &am_api_down;
-
-    am_check.n_stopping--;
-    if (call->rc != ACL_SUCCESS || (!is_down && call->era == am_check.era))
-        return;
-    everything_end(call, is_down ? UINT64_MAX : call->value);
-    if (is_down)
-        am_check.era++;
 }
 
 void am_before_asks_error(struct am_call *call)

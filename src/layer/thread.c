@@ -5,18 +5,25 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/sys.h"
 #include "layer/layers.h"
+#include "layer/memory.h"
 
 static _Thread_local struct am_thread *own __attribute__((tls_model("initial-exec")));
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 static pthread_key_t key;
 static bool has_key;
 
+void am_thread_put(struct am_thread *thread)
+{
+    if (thread != NULL && atomic_fetch_sub(&thread->refs, 1) == 1)
+        free(thread);
+}
+
 static void thread_end(void *thread)
 {
+    own->is_ended = true;
     own = NULL;
-    free(thread);
+    am_thread_put(thread);
 }
 
 static void key_make(void)
@@ -29,7 +36,7 @@ static struct am_thread *thread_make(void)
     struct am_thread *thread;
 
     pthread_once(&once, key_make);
-    thread = has_key ? am_sys_calloc(1, sizeof *thread) : NULL;
+    thread = has_key ? am_meta_alloc(sizeof *thread) : NULL;
     if (thread == NULL)
         return NULL;
     if (pthread_setspecific(key, thread) != 0) {
@@ -37,6 +44,7 @@ static struct am_thread *thread_make(void)
         return NULL;
     }
     thread->id = (uint32_t)syscall(SYS_gettid);
+    thread->refs = 1;
     own = thread;
     return thread;
 }
@@ -44,6 +52,20 @@ static struct am_thread *thread_make(void)
 struct am_thread *am_thread_get(void)
 {
     return own != NULL ? own : thread_make();
+}
+
+struct am_thread *am_thread_ref(void)
+{
+    struct am_thread *thread = am_thread_get();
+
+    if (thread != NULL)
+        atomic_fetch_add(&thread->refs, 1);
+    return thread;
+}
+
+struct am_agent *am_function_agent(void)
+{
+    return own != NULL ? own->function_agent : NULL;
 }
 
 bool am_thread_is_inside(void)

@@ -7,7 +7,7 @@
 #ifndef AM_LAYER_THREAD_H
 #define AM_LAYER_THREAD_H
 
-#include "layer/check.h"
+#include "layer/metadata.h"
 #include "layer/finding.h"
 #include "layer/order.h"
 
@@ -23,6 +23,10 @@ struct am_failure {
 
 struct am_thread {
     uint32_t id;                  /* gettid() */
+    atomic_uint refs;             /* the thread's own, and functions that it queued */
+    atomic_bool is_ended;         /* the thread has ended */
+    _Atomic uint64_t n_calls;     /* of the program, in this thread */
+    _Atomic uint64_t n_polls;     /* of these, queries of a stream or event */
     struct am_finding finding[2]; /* of the call that it is in */
     struct am_work work;          /* the same */
     struct {
@@ -33,14 +37,17 @@ struct am_thread {
     unsigned n_released;
     struct am_failure failure[AM_FAILURES_MAX];
     unsigned next_failure;
-    bool is_inside;       /* a call of the program is in the layer or below it */
-    bool is_querying;     /* calls of this thread are the layer's own queries */
-    struct am_wait *wait; /* that its call is in; NULL: none */
+    atomic_bool is_inside; /* a call of the program is in the layer or below it */
+    bool is_querying;      /* calls of this thread are the layer's own queries */
+    struct am_wait *wait;  /* that its call is in; NULL: none */
     struct am_agent *function_agent; /* the stream whose function it runs; NULL: none */
 };
 
 /* The calling thread's; NULL without memory. */
 struct am_thread *am_thread_get(void);
+/* The calling thread's with one more reference; NULL without memory. */
+struct am_thread *am_thread_ref(void);
+void am_thread_put(struct am_thread *thread);
 /* Whether the calling thread is in a call; asks nothing of the system. */
 bool am_thread_is_inside(void);
 

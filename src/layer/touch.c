@@ -7,11 +7,11 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "base/sys.h"
 #include "core/watch.h"
 #include "layer/bytes.h"
 #include "layer/hooks.h"
 #include "layer/layers.h"
+#include "layer/memory.h"
 #include "layer/order.h"
 #include "layer/pinned.h"
 #include "layer/stacks.h"
@@ -25,6 +25,7 @@ struct am_protected {
 
 static struct {
     atomic_bool is_on;
+    bool is_noted; /* it is off, and queued work used a pinned block */
     _Atomic pid_t owner;
     uint64_t version; /* of what queued work uses, at the last update */
     TAILQ_HEAD(, am_protected) list;
@@ -130,10 +131,14 @@ void am_touch_watch(struct am_bytes *bytes)
 {
     struct am_protected *p;
 
+    if (!touch.is_on && !touch.is_noted && bytes->kind == AM_OBJECT_HOST) {
+        touch.is_noted = true;
+        am_findings_note("race.host-off");
+    }
     if (!touch.is_on || bytes->kind != AM_OBJECT_HOST || bytes->protected != NULL ||
         !bytes->has_pages)
         return;
-    p = am_sys_calloc(1, sizeof *p);
+    p = am_meta_alloc(sizeof *p);
     if (p == NULL)
         return;
     p->bytes = am_bytes_get(bytes);

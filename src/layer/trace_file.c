@@ -11,7 +11,6 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/sys.h"
-#include "base/thread.h"
 #include "base/util.h"
 
 #define PAYLOAD (AM_TRACE_SLOT_SIZE - sizeof(struct am_trace_chunk))

@@ -2,7 +2,7 @@
 #include "layer/values.h"
 
 #include "acl/acl_rt.h"
-#include "base/sys.h"
+#include "layer/memory.h"
 
 struct value_wait {
     struct value_wait *next;
@@ -42,7 +42,7 @@ static struct am_value *location_get(struct am_bytes *bytes, uint64_t at)
         if (location->at == at)
             return location;
     }
-    location = am_sys_calloc(1, sizeof *location);
+    location = am_meta_alloc(sizeof *location);
     if (location == NULL)
         return NULL;
     location->at = at;
@@ -122,7 +122,7 @@ void am_value_wait(struct am_call *call, struct am_agent *agent, struct am_bytes
         am_agent_wait(call, agent, location->record);
         return;
     }
-    wait = am_sys_calloc(1, sizeof *wait);
+    wait = am_meta_alloc(sizeof *wait);
     if (wait == NULL || (wait->record = am_record_make()) == NULL) {
         free(wait);
         return;

@@ -18,7 +18,5 @@ void am_values_overwrite(struct am_call *call, struct am_agent *agent,
                          struct am_bytes *bytes, uint64_t at, uint64_t size);
 void am_value_wait(struct am_call *call, struct am_agent *agent, struct am_bytes *bytes,
                    uint64_t at, uint64_t value, uint32_t flag);
-/* The bytes are freed: waits for their values end. */
-void am_values_free(struct am_bytes *bytes);
 
 #endif

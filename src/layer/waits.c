@@ -18,6 +18,7 @@
 #include "base/options.h"
 #include "base/sys.h"
 #include "layer/hooks.h"
+#include "layer/memory.h"
 #include "layer/order.h"
 #include "layer/thread.h"
 
@@ -27,17 +28,16 @@
 struct am_wait {
     TAILQ_ENTRY(am_wait) link;
     struct am_site site;
-    struct am_agent *agent;   /* what is waited for */
-    struct am_signal *signal; /* or this */
-    struct am_record *record; /* of the signal */
-    int16_t device;           /* or all streams of this device */
-    unsigned n_polls;         /* how often the watcher has seen it */
+    struct am_awaited awaited; /* with references */
+    struct am_record *record;  /* of the signal */
+    unsigned n_polls;          /* how often the watcher has seen it */
     bool has_timeout; /* only a cycle is reported: the program handles the timeout */
     bool is_reported;
 };
 
 static TAILQ_HEAD(, am_wait) waits = TAILQ_HEAD_INITIALIZER(waits); /* am_check.lock */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
+static pthread_cond_t begun = PTHREAD_COND_INITIALIZER;
 static bool has_watcher;
 
 /* ---- the way ---- */
@@ -132,7 +132,7 @@ static void wait_report(struct am_wait *wait, const struct chain *chain)
     if (chain->n == 0)
         am_finding_begin(&f, AM_KIND_wait_never,
                          "the host waits for %s, and nothing that is queued records it",
-                         signal_name(wait->signal, what, sizeof what));
+                         signal_name(wait->awaited.signal, what, sizeof what));
     else
         am_finding_begin(&f, is_circle ? AM_KIND_deadlock : AM_KIND_wait_never, "%s%s%s",
                          words,
@@ -150,37 +150,56 @@ static void wait_report(struct am_wait *wait, const struct chain *chain)
     am_finding_report(&f);
 }
 
-/* A wait of the host for a stream, a signal, or all streams of a device. */
-static void wait_check(struct am_wait *wait)
+static bool uses_bytes(const struct am_agent *agent, const struct am_bytes *bytes)
 {
-    struct chain chain = {.is_known = false};
-    struct am_agent *agent = wait->agent;
+    const struct am_work *work;
 
-    if (agent == NULL && wait->signal != NULL) {
-        const struct am_work target = {.signal = wait->signal, .record = wait->record};
-
-        if (wait->signal->is_shared || wait->record == NULL || wait->record->is_complete)
-            return;
-        agent = am_wait_recorder(&target);
-        if (agent == NULL) {
-            wait_report(wait, &chain);
-            return;
+    TAILQ_FOREACH (work, &agent->works, link) {
+        for (size_t i = 0; i < work->n_pieces; i++) {
+            if (work->pieces[i].bytes == bytes)
+                return true;
         }
     }
-    if (agent != NULL) {
+    return false;
+}
+
+/* The next agent after `agent` (NULL: the first one) whose pending work the call waits for. */
+static struct am_agent *awaited_next(const struct am_wait *wait, struct am_agent *agent)
+{
+    const struct am_awaited *w = &wait->awaited;
+
+    if (w->signal != NULL)
+        return agent == NULL ? am_wait_recorder(&(struct am_work){.signal = w->signal,
+                                                                  .record = wait->record})
+                             : NULL;
+    agent = agent == NULL ? TAILQ_FIRST(&am_agents) : TAILQ_NEXT(agent, link);
+    for (; agent != NULL; agent = TAILQ_NEXT(agent, link)) {
+        if (TAILQ_EMPTY(&agent->works))
+            continue;
+        if (w->agent != NULL   ? agent == w->agent
+            : w->bytes != NULL ? uses_bytes(agent, w->bytes)
+            : w->context != 0  ? agent->context == w->context
+                               : w->device < 0 || agent->device == w->device)
+            return agent;
+    }
+    return NULL;
+}
+
+static void wait_check(struct am_wait *wait)
+{
+    const struct am_signal *signal = wait->awaited.signal;
+    struct am_agent *agent = awaited_next(wait, NULL);
+    struct chain chain = {.is_known = false};
+
+    if (signal != NULL &&
+        (signal->is_shared || wait->record == NULL || wait->record->is_complete))
+        return;
+    if (signal != NULL && agent == NULL)
+        wait_report(wait, &chain);
+    for (; agent != NULL && !chain.is_known; agent = awaited_next(wait, agent)) {
         chain_follow(&chain, agent);
         if (chain.is_known)
             wait_report(wait, &chain);
-        return;
-    }
-    TAILQ_FOREACH (agent, &am_agents, link) {
-        if (agent->device != wait->device || TAILQ_EMPTY(&agent->works))
-            continue;
-        chain_follow(&chain, agent);
-        if (chain.is_known) {
-            wait_report(wait, &chain);
-            return;
-        }
     }
 }
 
@@ -188,7 +207,7 @@ static void wait_check(struct am_wait *wait)
 
 static void waits_check(void)
 {
-    unsigned limit = (unsigned)am_option_number(AM_OPTION_patience) * 1000 / POLL_MS;
+    unsigned limit = (unsigned)am_option_number(AM_OPTION_stall_timeout) * 1000 / POLL_MS;
     struct am_wait *wait;
 
     /* Time in which the process was stopped does not count: the limit is a number of polls. */
@@ -198,19 +217,55 @@ static void waits_check(void)
     }
 }
 
+void am_waits_sleep_locked(void)
+{
+    struct timespec until;
+
+    clock_gettime(CLOCK_REALTIME, &until);
+    until.tv_nsec += 1000000L;
+    until.tv_sec += until.tv_nsec / 1000000000L;
+    until.tv_nsec %= 1000000000L;
+    pthread_cond_timedwait(&begun, &am_check.lock.mutex, &until);
+}
+
+/* What the agent's work depends on next, if it is the end of a function. */
+static void agent_mark(const struct am_agent *agent)
+{
+    const struct am_work *first = NULL;
+
+    for (int i = 0; agent != NULL && i < CHAIN_MAX; i++) {
+        first = TAILQ_FIRST(&agent->works);
+        agent = first != NULL ? am_wait_recorder(first) : NULL;
+    }
+    if (first != NULL && first->record != NULL)
+        first->record->is_needed = true;
+}
+
+static void wait_mark(const struct am_wait *wait)
+{
+    struct am_agent *agent = NULL;
+
+    while ((agent = awaited_next(wait, agent)) != NULL)
+        agent_mark(agent);
+}
+
+void am_waits_mark(void)
+{
+    const struct am_wait *wait;
+
+    TAILQ_FOREACH (wait, &waits, link)
+        wait_mark(wait);
+}
+
 static void *watcher_main(void *arg)
 {
     am_lock(&am_check.lock);
     for (;;) {
-        struct timespec until;
-
         while (TAILQ_EMPTY(&waits))
             pthread_cond_wait(&changed, &am_check.lock.mutex);
-        clock_gettime(CLOCK_REALTIME, &until);
-        until.tv_nsec += POLL_MS * 1000000L;
-        until.tv_sec += until.tv_nsec / 1000000000L;
-        until.tv_nsec %= 1000000000L;
-        pthread_cond_timedwait(&changed, &am_check.lock.mutex, &until);
+        am_unlock(&am_check.lock);
+        nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000L}, NULL);
+        am_lock(&am_check.lock);
         waits_check();
     }
     return NULL;
@@ -233,6 +288,25 @@ static void watcher_make(void)
     pthread_attr_destroy(&attr);
 }
 
+/* Other calls return at once, or end the wait of a stream themselves. */
+static bool is_wait(const struct am_call *call)
+{
+    switch (call->id) {
+    case AM_API_aclrtStreamQuery:
+    case AM_API_aclrtQueryEvent:
+    case AM_API_aclrtQueryEventStatus:
+    case AM_API_aclrtQueryEventWaitStatus:
+    case AM_API_aclrtEventGetTimestamp:
+    case AM_API_aclrtStreamAbort:
+    case AM_API_aclrtDeviceTaskAbort:
+    case AM_API_aclrtDestroyStreamForce:
+    case AM_API_aclrtResetDeviceForce:
+        return false;
+    default:
+        return true;
+    }
+}
+
 static bool has_timeout(const struct am_call *call)
 {
     switch (call->id) {
@@ -253,31 +327,34 @@ static bool has_timeout(const struct am_call *call)
     }
 }
 
-void am_waits_begin(struct am_call *call, struct am_agent *agent,
-                    struct am_signal *signal)
+void am_waits_begin(struct am_call *call, struct am_awaited awaited)
 {
     struct am_thread *thread = am_thread_get();
-    struct am_wait *wait = am_sys_calloc(1, sizeof *wait);
+    struct am_wait *wait = am_meta_alloc(sizeof *wait);
 
+    if (!is_wait(call))
+        thread->n_polls++;
     if (wait == NULL || thread->wait != NULL) {
         free(wait);
         return;
     }
     wait->site = call->site;
-    wait->agent = agent;
-    wait->signal = signal;
-    wait->record = signal != NULL ? am_record_get(call->record) : NULL;
-    wait->device = call->device;
+    wait->awaited = awaited;
+    wait->record = awaited.signal != NULL ? am_record_get(call->record) : NULL;
     wait->has_timeout = has_timeout(call);
-    if (agent != NULL)
-        agent->refs++;
-    if (signal != NULL)
-        signal->refs++;
+    wait->is_reported = !is_wait(call);
+    if (awaited.agent != NULL)
+        awaited.agent->refs++;
+    if (awaited.signal != NULL)
+        awaited.signal->refs++;
+    am_bytes_get(awaited.bytes);
     thread->wait = wait;
     TAILQ_INSERT_TAIL(&waits, wait, link);
     watcher_make();
     if (TAILQ_FIRST(&waits) == wait)
         pthread_cond_signal(&changed);
+    wait_mark(wait);
+    pthread_cond_broadcast(&begun);
 }
 
 void am_waits_end(struct am_call *call)
@@ -288,8 +365,9 @@ void am_waits_end(struct am_call *call)
     if (wait == NULL)
         return;
     TAILQ_REMOVE(&waits, wait, link);
-    am_agent_put(wait->agent);
-    am_signal_put(wait->signal);
+    am_agent_put(wait->awaited.agent);
+    am_signal_put(wait->awaited.signal);
+    am_bytes_put(wait->awaited.bytes);
     am_record_put(wait->record);
     free(wait);
     thread->wait = NULL;

@@ -15,6 +15,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "aclmem/access.h"
 #include "aclmem/aclmem.h"
 #include "api/api.h"
 #include "base/error.h"
@@ -72,6 +73,10 @@ bool am_watch_is_reserved(uintptr_t addr)
 struct am_watch_left am_watch_count(void)
 {
     return (struct am_watch_left){0};
+}
+
+void am_watch_function_held(void)
+{
 }
 
 bool am_watch_pinned(bool is_watched)
@@ -246,7 +251,17 @@ static inline const struct am_api *enter(bool *ret_was_inside)
     }
 #include "api/api.def"
 
-/* ---- ours: sessions of a program that runs tests ---- */
+/* ---- ours: sessions of a program that runs tests, declared accesses ---- */
+
+EXPORT int aclmem_wants_access(void)
+{
+    return am_check_is_on();
+}
+
+EXPORT void aclmem_declare_access(const aclmem_access *accesses, size_t n)
+{
+    am_access_declare(accesses, n);
+}
 
 EXPORT aclError aclmem_check_begin(uint64_t limit)
 {
@@ -274,4 +289,9 @@ EXPORT aclError aclmem_check_end(int leaks, char **findings)
     if (findings == NULL)
         return ACL_ERROR_INVALID_PARAM;
     return findings_give(am_session_end(leaks != 0), findings);
+}
+
+EXPORT void aclmem_check_function_waited(void)
+{
+    am_check_function_waited();
 }

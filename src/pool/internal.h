@@ -139,7 +139,9 @@ struct aclmem_pool {
     aclrtContext context;
     size_t slack; /* 0: by what is held */
     _Alignas(64) pthread_mutex_t lock;
-    bool is_frozen; /* no events: a graph is being captured */
+    bool is_frozen; /* no events, and pages stay: the next ones */
+    bool is_capturing;
+    unsigned n_models; /* that use the pool's memory */
     struct am_fit *fit;
     uint64_t ticket; /* at least 1 */
     pthread_mutex_t

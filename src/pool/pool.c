@@ -205,6 +205,9 @@ aclError aclmem_pool_destroy(aclmem_pool *pool)
     if (stats.n_live > 0)
         return pool_fail(ACL_ERROR_INVALID_PARAM,
                          "%" PRIu64 " blocks of the pool are live", stats.n_live);
+    if (stats.models > 0)
+        return pool_fail(ACL_ERROR_INVALID_PARAM,
+                         "%" PRIu64 " models use the pool's memory", stats.models);
     if (atomic_load(&pool->n_calling) > 0)
         return pool_fail(ACL_ERROR_INVALID_PARAM,
                          "a function of aclmem_pool_on_oom() is running");
@@ -640,7 +643,8 @@ aclError aclmem_pool_trim(aclmem_pool *pool, size_t keep)
     pthread_mutex_lock(&pool->lock);
     pool_flush_locked(pool, true);
     pool_own_reap_locked(pool);
-    rc = am_fit_trim(pool->fit, keep / pool->page, &wait);
+    if (pool->n_models == 0)
+        rc = am_fit_trim(pool->fit, keep / pool->page, &wait);
     pool->high = pool_sample_locked(pool, NULL);
     pthread_mutex_unlock(&pool->lock);
     pool_leave(&visit);

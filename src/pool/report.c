@@ -49,6 +49,7 @@ static void stats_locked(aclmem_pool *pool, aclmem_pool_stats *ret)
         .remaps = stats.remaps,
         .waits = pool->waits,
         .returns = stats.returns,
+        .models = pool->n_models,
     };
     if (stats.used * pool->page + pool->asleep > stats.live)
         ret->lost = stats.used * pool->page + pool->asleep - stats.live;

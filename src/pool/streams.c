@@ -298,17 +298,6 @@ aclError aclmem_pool_forget_stream(aclmem_pool *pool, aclrtStream stream)
     return rc;
 }
 
-aclError aclmem_pool_freeze(aclmem_pool *pool, int is_frozen)
-{
-    if (pool == NULL)
-        return pool_fail(ACL_ERROR_INVALID_PARAM, "pool is NULL");
-    pthread_mutex_lock(&pool->lock);
-    pool->is_frozen = is_frozen != 0;
-    am_fit_set_apart(pool->fit, pool->is_frozen);
-    pthread_mutex_unlock(&pool->lock);
-    return ACL_SUCCESS;
-}
-
 void pool_slots_destroy(aclmem_pool *pool)
 {
     struct pool_mark *mark;

@@ -30,11 +30,8 @@ aclError aclUpdateDataBuffer(aclDataBuffer *dataBuffer, void *data, size_t size)
     return ACL_SUCCESS;
 }
 
-void *aclGetDataBufferAddr(const aclDataBuffer *dataBuffer)
-{
-    TK_NEED_OR(NULL, dataBuffer);
-    return dataBuffer->data;
-}
+TK_GETTER(void *, aclGetDataBufferAddr, const aclDataBuffer, dataBuffer, NULL,
+          dataBuffer->data)
 
 uint32_t aclGetDataBufferSize(const aclDataBuffer *dataBuffer)
 {
@@ -46,8 +43,5 @@ uint32_t aclGetDataBufferSize(const aclDataBuffer *dataBuffer)
     return (uint32_t)dataBuffer->size;
 }
 
-size_t aclGetDataBufferSizeV2(const aclDataBuffer *dataBuffer)
-{
-    TK_NEED_OR(0, dataBuffer);
-    return dataBuffer->size;
-}
+TK_GETTER(size_t, aclGetDataBufferSizeV2, const aclDataBuffer, dataBuffer, 0,
+          dataBuffer->size)

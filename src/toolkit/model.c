@@ -43,11 +43,8 @@ aclError aclmdlAddDatasetBuffer(aclmdlDataset *dataset, aclDataBuffer *dataBuffe
     return ACL_SUCCESS;
 }
 
-size_t aclmdlGetDatasetNumBuffers(const aclmdlDataset *dataset)
-{
-    TK_NEED_OR(0, dataset);
-    return dataset->buffers.n;
-}
+TK_GETTER(size_t, aclmdlGetDatasetNumBuffers, const aclmdlDataset, dataset, 0,
+          dataset->buffers.n)
 
 aclDataBuffer *aclmdlGetDatasetBuffer(const aclmdlDataset *dataset, size_t index)
 {

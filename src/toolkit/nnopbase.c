@@ -131,58 +131,33 @@ static aclnnStatus values_copy(const char *function, const int64_t *values, size
     return ACLNN_SUCCESS;
 }
 
-aclnnStatus aclGetViewShape(const aclTensor *tensor, int64_t **viewDims,
-                            uint64_t *viewDimsNum)
-{
-    NN_NEED(tensor);
-    NN_NEED(viewDims);
-    NN_NEED(viewDimsNum);
-    return values_copy(__func__, tensor->values, tensor->n_view, viewDims, viewDimsNum);
-}
+#define GET_VALUES(name_, values_, count_, from_, n_) \
+    aclnnStatus name_(const aclTensor *tensor, int64_t **values_, uint64_t *count_) \
+    { \
+        NN_NEED(tensor); \
+        NN_NEED(values_); \
+        NN_NEED(count_); \
+        return values_copy(__func__, from_, n_, values_, count_); \
+    }
 
-aclnnStatus aclGetStorageShape(const aclTensor *tensor, int64_t **storageDims,
-                               uint64_t *storageDimsNum)
-{
-    NN_NEED(tensor);
-    NN_NEED(storageDims);
-    NN_NEED(storageDimsNum);
-    return values_copy(__func__, tensor_storage(tensor), tensor->n_storage, storageDims,
-                       storageDimsNum);
-}
+GET_VALUES(aclGetViewShape, viewDims, viewDimsNum, tensor->values, tensor->n_view)
+GET_VALUES(aclGetStorageShape, storageDims, storageDimsNum, tensor_storage(tensor),
+           tensor->n_storage)
+GET_VALUES(aclGetViewStrides, stridesValue, stridesNum, tensor_strides(tensor),
+           tensor->n_view)
 
-aclnnStatus aclGetViewStrides(const aclTensor *tensor, int64_t **stridesValue,
-                              uint64_t *stridesNum)
-{
-    NN_NEED(tensor);
-    NN_NEED(stridesValue);
-    NN_NEED(stridesNum);
-    return values_copy(__func__, tensor_strides(tensor), tensor->n_view, stridesValue,
-                       stridesNum);
-}
+#define GET_FIELD(name_, type_, result_, field_) \
+    aclnnStatus name_(const aclTensor *tensor, type_ *result_) \
+    { \
+        NN_NEED(tensor); \
+        NN_NEED(result_); \
+        *result_ = tensor->field_; \
+        return ACLNN_SUCCESS; \
+    }
 
-aclnnStatus aclGetViewOffset(const aclTensor *tensor, int64_t *offset)
-{
-    NN_NEED(tensor);
-    NN_NEED(offset);
-    *offset = tensor->offset;
-    return ACLNN_SUCCESS;
-}
-
-aclnnStatus aclGetFormat(const aclTensor *tensor, aclFormat *format)
-{
-    NN_NEED(tensor);
-    NN_NEED(format);
-    *format = tensor->format;
-    return ACLNN_SUCCESS;
-}
-
-aclnnStatus aclGetDataType(const aclTensor *tensor, aclDataType *dataType)
-{
-    NN_NEED(tensor);
-    NN_NEED(dataType);
-    *dataType = tensor->type;
-    return ACLNN_SUCCESS;
-}
+GET_FIELD(aclGetViewOffset, int64_t, offset, offset)
+GET_FIELD(aclGetFormat, aclFormat, format, format)
+GET_FIELD(aclGetDataType, aclDataType, dataType, type)
 
 /* ---- scalars, and arrays of numbers ---- */
 

@@ -15,6 +15,13 @@
 #include "toolkit/runtime.def"
 #undef AM_RUNTIME
 
+/* A function that is one of AscendCL under another name. */
+#define FORWARD(name_, params_, call_) \
+    int32_t name_ params_ \
+    { \
+        return call_; \
+    }
+
 /* ---- devices ---- */
 
 /* Queries of rtGetDeviceInfo about a system (module 0). */
@@ -33,10 +40,7 @@ enum {
 enum { NO_SERVER = 0x3FF };
 static const int64_t NO_SUPER_POD = 0xFFFFFFFF;
 
-int32_t rtDeviceGetBareTgid(uint32_t *pid)
-{
-    return aclrtDeviceGetBareTgid((int32_t *)pid);
-}
+FORWARD(rtDeviceGetBareTgid, (uint32_t * pid), aclrtDeviceGetBareTgid((int32_t *)pid))
 
 /* A figure of a supernode, or `otherwise` where the product has none: no failure. */
 static int32_t pod_info(uint32_t deviceId, aclrtDevAttr attr, int64_t otherwise,
@@ -87,10 +91,8 @@ int32_t rtGetDeviceInfo(uint32_t deviceId, int32_t moduleType, int32_t infoType,
     }
 }
 
-int32_t rtGetLogicDevIdByUserDevId(int32_t userDevId, int32_t *logicDevId)
-{
-    return aclrtGetLogicDevIdByUserDevId(userDevId, logicDevId);
-}
+FORWARD(rtGetLogicDevIdByUserDevId, (int32_t userDevId, int32_t *logicDevId),
+        aclrtGetLogicDevIdByUserDevId(userDevId, logicDevId))
 
 /* AscendCL's calls are about the thread's device. */
 static int32_t device_check(const char *function, uint32_t deviceId)
@@ -120,27 +122,24 @@ int32_t rtDisableP2P(uint32_t deviceId, uint32_t peerDeviceId)
     return rc == ACL_SUCCESS ? aclrtDeviceDisablePeerAccess((int32_t)peerDeviceId) : rc;
 }
 
-int32_t rtSetDevice(int32_t device)
+FORWARD(rtSetDevice, (int32_t device), aclrtSetDevice(device))
+
+int32_t rtGetDevice(int32_t *device)
 {
-    return aclrtSetDevice(device);
+    return aclrtGetDevice(device);
+}
+
+int32_t rtDeviceSynchronize(void)
+{
+    return aclrtSynchronizeDevice();
 }
 
 /* ---- memory of a device ---- */
 
-int32_t rtMalloc(void **devPtr, uint64_t size, uint32_t type, uint16_t moduleId)
-{
-    return aclrtMalloc(devPtr, size, ACL_MEM_MALLOC_HUGE_FIRST);
-}
-
-int32_t rtFree(void *devPtr)
-{
-    return aclrtFree(devPtr);
-}
-
-int32_t rtFreePhysical(void *handle)
-{
-    return aclrtFreePhysical(handle);
-}
+FORWARD(rtMalloc, (void **devPtr, uint64_t size, uint32_t type, uint16_t moduleId),
+        aclrtMalloc(devPtr, size, ACL_MEM_MALLOC_HUGE_FIRST))
+FORWARD(rtFree, (void *devPtr), aclrtFree(devPtr))
+FORWARD(rtFreePhysical, (void *handle), aclrtFreePhysical(handle))
 
 /* A product has HBM or DDR: the kind that it has is never empty. */
 int32_t rtMemGetInfoEx(int32_t memInfoType, size_t *free, size_t *total)
@@ -151,61 +150,51 @@ int32_t rtMemGetInfoEx(int32_t memInfoType, size_t *free, size_t *total)
                                             : rc;
 }
 
-/* ---- streams and events ---- */
+/* ---- streams, events, notifies ---- */
 
-int32_t rtStreamCreate(void **stream, int32_t priority)
+FORWARD(rtStreamCreate, (void **stream, int32_t priority),
+        aclrtCreateStreamWithConfig(stream, (uint32_t)priority, 0))
+FORWARD(rtStreamDestroy, (void *stream), aclrtDestroyStream(stream))
+FORWARD(rtStreamSynchronize, (void *stream), aclrtSynchronizeStream(stream))
+FORWARD(rtStreamWaitEvent, (void *stream, void *event),
+        aclrtStreamWaitEvent(stream, event))
+FORWARD(rtEventCreate, (void **event), aclrtCreateEvent(event))
+FORWARD(rtEventDestroy, (void *event), aclrtDestroyEvent(event))
+FORWARD(rtEventRecord, (void *event, void *stream), aclrtRecordEvent(event, stream))
+FORWARD(rtEventSynchronize, (void *event), aclrtSynchronizeEvent(event))
+FORWARD(rtEventElapsedTime, (float *time, void *start, void *end),
+        aclrtEventElapsedTime(time, start, end))
+
+int32_t rtNotifyCreate(int32_t deviceId, void **notify)
 {
-    return aclrtCreateStreamWithConfig(stream, (uint32_t)priority, 0);
+    int32_t rc = device_check(__func__, (uint32_t)deviceId);
+
+    return rc == ACL_SUCCESS ? aclrtCreateNotify(notify, 0) : rc;
 }
 
-int32_t rtStreamDestroy(void *stream)
+int32_t rtNotifyDestroy(void *notify)
 {
-    return aclrtDestroyStream(stream);
+    return aclrtDestroyNotify(notify);
 }
 
-int32_t rtStreamSynchronize(void *stream)
+int32_t rtNotifyRecord(void *notify, void *stream)
 {
-    return aclrtSynchronizeStream(stream);
+    return aclrtRecordNotify(notify, stream);
 }
 
-int32_t rtStreamWaitEvent(void *stream, void *event)
+/* Without a time limit. */
+int32_t rtNotifyWait(void *notify, void *stream)
 {
-    return aclrtStreamWaitEvent(stream, event);
-}
-
-int32_t rtEventCreate(void **event)
-{
-    return aclrtCreateEvent(event);
-}
-
-int32_t rtEventDestroy(void *event)
-{
-    return aclrtDestroyEvent(event);
-}
-
-int32_t rtEventRecord(void *event, void *stream)
-{
-    return aclrtRecordEvent(event, stream);
-}
-
-int32_t rtEventSynchronize(void *event)
-{
-    return aclrtSynchronizeEvent(event);
-}
-
-int32_t rtEventElapsedTime(float *time, void *start, void *end)
-{
-    return aclrtEventElapsedTime(time, start, end);
+    return aclrtWaitAndResetNotify(notify, stream, 0);
 }
 
 /* ---- copies ---- */
 
 /* Only strict rules check the kind of a copy. */
-int32_t rtMemcpyAsyncWithoutCheckKind(void *dst, size_t destMax, const void *src,
-                                      size_t count, uint32_t kind, void *stream)
-{
-    return aclrtMemcpyAsync(dst, destMax, src, count, (aclrtMemcpyKind)kind, stream);
-}
+FORWARD(rtMemcpyAsyncWithoutCheckKind,
+        (void *dst, size_t destMax, const void *src, size_t count, uint32_t kind,
+         void *stream),
+        aclrtMemcpyAsync(dst, destMax, src, count, (aclrtMemcpyKind)kind, stream))
 
 /* ---- memory of other processes ---- */
 
@@ -244,10 +233,9 @@ static void opened_add(struct opened *opened)
     am_unlock(&opened_lock);
 }
 
-int32_t rtIpcSetMemoryName(const void *ptr, uint64_t byteCount, char *name, uint32_t len)
-{
-    return aclrtIpcMemGetExportKey((void *)ptr, byteCount, name, len, 0);
-}
+FORWARD(rtIpcSetMemoryName,
+        (const void *ptr, uint64_t byteCount, char *name, uint32_t len),
+        aclrtIpcMemGetExportKey((void *)ptr, byteCount, name, len, 0))
 
 /* The devices of this machine are the only ones, so sdid has nothing to choose. */
 int32_t rtSetIpcMemorySuperPodPid(const char *name, uint32_t sdid, int32_t pid[],
@@ -257,10 +245,7 @@ int32_t rtSetIpcMemorySuperPodPid(const char *name, uint32_t sdid, int32_t pid[]
     return aclrtIpcMemSetImportPid(name, pid, (size_t)num);
 }
 
-int32_t rtIpcDestroyMemoryName(const char *name)
-{
-    return aclrtIpcMemClose(name);
-}
+FORWARD(rtIpcDestroyMemoryName, (const char *name), aclrtIpcMemClose(name))
 
 int32_t rtIpcOpenMemory(void **ptr, const char *name)
 {

@@ -44,35 +44,16 @@ aclError acltdtDestroyDataItem(acltdtDataItem *dataItem)
     return ACL_SUCCESS;
 }
 
-acltdtTensorType acltdtGetTensorTypeFromItem(const acltdtDataItem *dataItem)
-{
-    TK_NEED_OR(ACL_TENSOR_DATA_UNDEFINED, dataItem);
-    return dataItem->kind;
-}
-
-aclDataType acltdtGetDataTypeFromItem(const acltdtDataItem *dataItem)
-{
-    TK_NEED_OR(ACL_DT_UNDEFINED, dataItem);
-    return dataItem->type;
-}
-
-void *acltdtGetDataAddrFromItem(const acltdtDataItem *dataItem)
-{
-    TK_NEED_OR(NULL, dataItem);
-    return dataItem->data;
-}
-
-size_t acltdtGetDataSizeFromItem(const acltdtDataItem *dataItem)
-{
-    TK_NEED_OR(0, dataItem);
-    return dataItem->size;
-}
-
-size_t acltdtGetDimNumFromItem(const acltdtDataItem *dataItem)
-{
-    TK_NEED_OR(0, dataItem);
-    return dataItem->n_dims;
-}
+TK_GETTER(acltdtTensorType, acltdtGetTensorTypeFromItem, const acltdtDataItem, dataItem,
+          ACL_TENSOR_DATA_UNDEFINED, dataItem->kind)
+TK_GETTER(aclDataType, acltdtGetDataTypeFromItem, const acltdtDataItem, dataItem,
+          ACL_DT_UNDEFINED, dataItem->type)
+TK_GETTER(void *, acltdtGetDataAddrFromItem, const acltdtDataItem, dataItem, NULL,
+          dataItem->data)
+TK_GETTER(size_t, acltdtGetDataSizeFromItem, const acltdtDataItem, dataItem, 0,
+          dataItem->size)
+TK_GETTER(size_t, acltdtGetDimNumFromItem, const acltdtDataItem, dataItem, 0,
+          dataItem->n_dims)
 
 aclError acltdtGetDimsFromItem(const acltdtDataItem *dataItem, int64_t *dims,
                                size_t dimNum)
@@ -121,14 +102,5 @@ acltdtDataItem *acltdtGetDataItem(const acltdtDataset *dataset, size_t index)
     return dataset->items.items[index];
 }
 
-size_t acltdtGetDatasetSize(const acltdtDataset *dataset)
-{
-    TK_NEED_OR(0, dataset);
-    return dataset->items.n;
-}
-
-const char *acltdtGetDatasetName(const acltdtDataset *dataset)
-{
-    TK_NEED_OR(NULL, dataset);
-    return "";
-}
+TK_GETTER(size_t, acltdtGetDatasetSize, const acltdtDataset, dataset, 0, dataset->items.n)
+TK_GETTER(const char *, acltdtGetDatasetName, const acltdtDataset, dataset, NULL, "")

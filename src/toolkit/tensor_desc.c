@@ -58,23 +58,11 @@ void aclDestroyTensorDesc(const aclTensorDesc *desc)
     free((void *)desc);
 }
 
-aclDataType aclGetTensorDescType(const aclTensorDesc *desc)
-{
-    TK_NEED_OR(ACL_DT_UNDEFINED, desc);
-    return desc->type;
-}
-
-aclFormat aclGetTensorDescFormat(const aclTensorDesc *desc)
-{
-    TK_NEED_OR(ACL_FORMAT_UNDEFINED, desc);
-    return desc->format;
-}
-
-size_t aclGetTensorDescNumDims(const aclTensorDesc *desc)
-{
-    TK_NEED_OR(0, desc);
-    return desc->n_dims;
-}
+TK_GETTER(aclDataType, aclGetTensorDescType, const aclTensorDesc, desc, ACL_DT_UNDEFINED,
+          desc->type)
+TK_GETTER(aclFormat, aclGetTensorDescFormat, const aclTensorDesc, desc,
+          ACL_FORMAT_UNDEFINED, desc->format)
+TK_GETTER(size_t, aclGetTensorDescNumDims, const aclTensorDesc, desc, 0, desc->n_dims)
 
 aclError aclGetTensorDescDimV2(const aclTensorDesc *desc, size_t index, int64_t *dimSize)
 {
@@ -99,11 +87,8 @@ static size_t desc_product(const aclTensorDesc *desc, size_t factor)
     return product;
 }
 
-size_t aclGetTensorDescElementCount(const aclTensorDesc *desc)
-{
-    TK_NEED_OR(0, desc);
-    return desc_product(desc, 1);
-}
+TK_GETTER(size_t, aclGetTensorDescElementCount, const aclTensorDesc, desc, 0,
+          desc_product(desc, 1))
 
 size_t aclGetTensorDescSize(const aclTensorDesc *desc)
 {
@@ -112,11 +97,8 @@ size_t aclGetTensorDescSize(const aclTensorDesc *desc)
     return desc_product(desc, am_aclDataTypeSize(desc->type));
 }
 
-const char *aclGetTensorDescName(aclTensorDesc *desc)
-{
-    TK_NEED_OR("", desc);
-    return desc->name != NULL ? desc->name : "";
-}
+TK_GETTER(const char *, aclGetTensorDescName, aclTensorDesc, desc, "",
+          desc->name != NULL ? desc->name : "")
 
 void aclSetTensorDescName(aclTensorDesc *desc, const char *name)
 {

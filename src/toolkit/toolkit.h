@@ -48,6 +48,14 @@ ACL_FUNC_VISIBILITY int aclmem_toolkit_fail(int code, const char *function,
     TK_REQUIRE_OR(value_, (pointer_) != NULL, ACL_ERROR_INVALID_PARAM, "%s is NULL", \
                   #pointer_)
 
+/* A function that returns a value of an object; `otherwise` where the object is NULL. */
+#define TK_GETTER(type_, name_, object_type_, object_, otherwise_, value_) \
+    type_ name_(object_type_ *object_) \
+    { \
+        TK_NEED_OR(otherwise_, object_); \
+        return value_; \
+    }
+
 /* As many as a shape may have (ACL_MAX_DIM_CNT): a larger number is no number of them. */
 #define TK_DIMS_MAX 128
 

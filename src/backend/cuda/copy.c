@@ -5,8 +5,6 @@
  * of two pieces to the driver; at the end the call waits for the stream.  Until then
  * the copy has all memory of GPUs acquired (mem.c).
  *
- * The driver copies from one handle into the next only where a context is current.
- *
  * Memory that is no longer mapped where the copy was asked for gets addresses for the
  * moment.
  */
@@ -22,16 +20,28 @@
 
 #define BOUNCE (256 * AM_KIB)
 
-/* The stream that a copy goes to. */
-struct course {
-    struct cuda_gpu *gpu; /* NULL: none yet */
-    CUstream stream;
-};
-
 /* ---- courses ---- */
 
+static void course_leave(struct cuda_course *course)
+{
+    if (course->is_entered)
+        cuda_leave(course->is_pushed);
+    course->is_entered = false;
+}
+
+/* The driver copies from one handle into the next only where a context is current. */
+static CUresult course_enter(struct cuda_course *course)
+{
+    CUresult rc = CUDA_SUCCESS;
+
+    if (!course->is_entered)
+        rc = cuda_enter(course->gpu, &course->is_pushed);
+    course->is_entered = rc == CUDA_SUCCESS;
+    return rc;
+}
+
 /* All that was put on the course is done. */
-static aclError course_sync(struct course *course)
+static aclError course_sync(struct cuda_course *course)
 {
     CUresult rc;
 
@@ -41,10 +51,11 @@ static aclError course_sync(struct course *course)
     return cuda_result(rc, course->gpu, "a copy", 0);
 }
 
-static aclError course_close(struct course *course)
+static aclError course_close(struct cuda_course *course)
 {
     aclError rc = course_sync(course);
 
+    course_leave(course);
     if (course->gpu != NULL)
         cuda_stream_give(course->gpu, course->stream);
     course->gpu = NULL;
@@ -52,7 +63,7 @@ static aclError course_close(struct course *course)
 }
 
 /* From now on the course is one of this GPU. */
-static aclError course_use(struct course *course, struct cuda_gpu *gpu)
+static aclError course_use(struct cuda_course *course, struct cuda_gpu *gpu)
 {
     CUresult rc;
 
@@ -72,7 +83,7 @@ static aclError course_use(struct course *course, struct cuda_gpu *gpu)
  * The driver refuses host memory that begins as registered memory and ends as other memory.
  * So the copy goes by way of a buffer that is not registered.
  */
-static CUresult mixed_copy(struct course *course, const struct cuda_piece *to,
+static CUresult mixed_copy(struct cuda_course *course, const struct cuda_piece *to,
                            const struct cuda_piece *from, size_t size)
 {
     size_t step = size < BOUNCE ? size : BOUNCE;
@@ -100,8 +111,8 @@ static CUresult mixed_copy(struct course *course, const struct cuda_piece *to,
 }
 
 /* The driver leaves copies undefined whose sides overlap, so the host is in between. */
-static CUresult overlapping_copy(struct course *course, CUdeviceptr to, CUdeviceptr from,
-                                 size_t size)
+static CUresult overlapping_copy(struct cuda_course *course, CUdeviceptr to,
+                                 CUdeviceptr from, size_t size)
 {
     void *between = am_sys_malloc(size);
     CUresult rc;
@@ -119,7 +130,7 @@ static CUresult overlapping_copy(struct course *course, CUdeviceptr to, CUdevice
     return rc;
 }
 
-static CUresult driver_copy(struct course *course, const struct cuda_piece *to,
+static CUresult driver_copy(struct cuda_course *course, const struct cuda_piece *to,
                             const struct cuda_piece *from, size_t size)
 {
     CUresult rc;
@@ -130,29 +141,51 @@ static CUresult driver_copy(struct course *course, const struct cuda_piece *to,
     if (!to->is_joined && !from->is_joined && cuda_pieces_overlap(to, from, size))
         return overlapping_copy(course, to->at, from->at, size);
     rc = cu.cuMemcpyAsync(to->at, from->at, size, course->stream);
-    if (rc == CUDA_ERROR_INVALID_VALUE && (to->gpu == NULL || from->gpu == NULL))
+    if (rc == CUDA_ERROR_INVALID_VALUE && !course->is_lane &&
+        (to->gpu == NULL || from->gpu == NULL))
         rc = mixed_copy(course, to, from, size);
     return rc;
 }
 
-static aclError plain_copy(struct course *course, const struct cuda_piece *to,
+static aclError plain_copy(struct cuda_course *course, const struct cuda_piece *to,
                            const struct cuda_piece *from, size_t size)
 {
     struct cuda_gpu *gpu = to->gpu != NULL ? to->gpu : from->gpu;
     CUresult rc = CUDA_SUCCESS;
-    bool is_pushed = false;
 
+    if (gpu == NULL && course->is_lane)
+        gpu = course->gpu; /* behind the work before it */
     if (gpu == NULL) {
         memmove((void *)to->at, (const void *)from->at, size);
         return ACL_SUCCESS;
     }
     AM_TRY(course_use(course, gpu));
     if (to->is_joined || from->is_joined)
-        rc = cuda_enter(gpu, &is_pushed);
+        rc = course_enter(course);
     if (rc == CUDA_SUCCESS)
         rc = driver_copy(course, to, from, size);
-    cuda_leave(is_pushed);
     return cuda_result(rc, gpu, "a copy", size);
+}
+
+static aclError plain_fill(struct cuda_course *course, const struct cuda_piece *to,
+                           size_t size, const struct cuda_value *value)
+{
+    size_t n = size / value->width;
+    CUresult rc;
+
+    if (to->gpu == NULL) {
+        if (value->width == 4)
+            wmemset((wchar_t *)to->at, (wchar_t)value->value, n);
+        else
+            memset((void *)to->at, (int)value->value, n);
+        return ACL_SUCCESS;
+    }
+    AM_TRY(course_use(course, to->gpu));
+    if (value->width == 4)
+        rc = cu.cuMemsetD32Async(to->at, value->value, n, course->stream);
+    else
+        rc = cu.cuMemsetD8Async(to->at, (unsigned char)value->value, n, course->stream);
+    return cuda_result(rc, to->gpu, "a fill", size);
 }
 
 /* Gives a piece addresses for the moment, if it has none; *ret_alias is to be closed. */
@@ -168,151 +201,94 @@ static aclError piece_show(struct cuda_piece *piece, CUdeviceptr *ret_alias)
     return rc;
 }
 
-static void alias_end(const struct cuda_piece *piece, CUdeviceptr alias)
+/* One piece, which is mapped; from: NULL for a fill. */
+static aclError piece_run(struct cuda_course *course, const struct cuda_piece *to,
+                          const struct cuda_piece *from, size_t size,
+                          const struct cuda_value *value)
 {
-    if (alias != 0)
-        cuda_alias_close(piece->mem, alias);
+    return from != NULL ? plain_copy(course, to, from, size)
+                        : plain_fill(course, to, size, value);
 }
 
-static aclError piece_copy(struct course *course, struct cuda_piece to,
-                           struct cuda_piece from, size_t size)
+/* The same for pieces that are hidden. */
+static aclError hidden_run(struct cuda_course *course, struct cuda_piece to,
+                           const struct cuda_piece *from, size_t size,
+                           const struct cuda_value *value)
 {
+    struct cuda_piece source = from != NULL ? *from : (struct cuda_piece){.size = 0};
     CUdeviceptr from_alias = 0;
     CUdeviceptr to_alias = 0;
     aclError rc = piece_show(&to, &to_alias);
-
-    if (rc == ACL_SUCCESS)
-        rc = piece_show(&from, &from_alias);
-    if (rc == ACL_SUCCESS)
-        rc = plain_copy(course, &to, &from, size);
-    if (to_alias != 0 || from_alias != 0) {
-        aclError end = course_sync(course);
-
-        rc = rc == ACL_SUCCESS ? end : rc;
-    }
-    alias_end(&from, from_alias);
-    alias_end(&to, to_alias);
-    return rc;
-}
-
-static aclError copy_acquired(struct am_cursor to, struct am_cursor from, size_t size)
-{
-    size_t n_joined = cuda_walks_can_join(to, from, size) ? CUDA_JOINED_FIRST : 1;
-    struct course course = {.gpu = NULL};
-    struct cuda_piece out = {.size = 0};
-    struct cuda_piece in = {.size = 0};
-    aclError rc = ACL_SUCCESS;
     aclError end;
 
-    while (size > 0 && rc == ACL_SUCCESS) {
+    if (rc == ACL_SUCCESS)
+        rc = piece_show(&source, &from_alias);
+    if (rc == ACL_SUCCESS)
+        rc = piece_run(course, &to, from != NULL ? &source : NULL, size, value);
+    end = course_sync(course);
+    if (from_alias != 0)
+        cuda_alias_close(source.mem, from_alias);
+    if (to_alias != 0)
+        cuda_alias_close(to.mem, to_alias);
+    return rc == ACL_SUCCESS ? end : rc;
+}
+
+aclError cuda_sides_run(struct cuda_course *course, struct cuda_sides sides,
+                        const struct cuda_value *value, size_t n_joined)
+{
+    struct cuda_piece out = {.size = 0};
+    struct cuda_piece in = {.size = 0};
+    const struct cuda_piece *from = sides.from.span != NULL ? &in : NULL;
+    aclError rc = ACL_SUCCESS;
+
+    while (sides.size > 0 && rc == ACL_SUCCESS) {
         size_t n;
 
         if (out.size == 0)
-            rc = cuda_piece_take(&to, size, n_joined, &out);
-        if (rc == ACL_SUCCESS && in.size == 0)
-            rc = cuda_piece_take(&from, size, n_joined, &in);
+            rc = cuda_piece_take(&sides.to, sides.size, n_joined, &out);
+        if (rc == ACL_SUCCESS && in.size == 0 && from != NULL)
+            rc = cuda_piece_take(&sides.from, sides.size, n_joined, &in);
         if (rc != ACL_SUCCESS)
             break;
-        n = out.size < in.size ? out.size : in.size;
-        rc = piece_copy(&course, out, in, n);
+        n = from != NULL && in.size < out.size ? in.size : out.size;
+        rc = out.is_hidden || in.is_hidden ? hidden_run(course, out, from, n, value)
+                                           : piece_run(course, &out, from, n, value);
         cuda_piece_advance(&out, n);
-        cuda_piece_advance(&in, n);
-        size -= n;
+        if (from != NULL)
+            cuda_piece_advance(&in, n);
+        sides.size -= n;
         n_joined = cuda_joined_next(n_joined);
     }
+    course_leave(course);
+    return rc;
+}
+
+/* Until it is done. */
+static aclError sides_do(const struct cuda_sides *sides, const struct cuda_value *value)
+{
+    struct cuda_course course = {.gpu = NULL};
+    size_t n_joined;
+    aclError rc;
+    aclError end;
+
+    AM_TRY(cuda_sides_acquire(sides));
+    n_joined = cuda_sides_can_join(sides) ? CUDA_JOINED_FIRST : 1;
+    rc = cuda_sides_run(&course, *sides, value, n_joined);
     end = course_close(&course);
+    cuda_sides_release(sides, 0);
     return rc == ACL_SUCCESS ? end : rc;
 }
 
 aclError cuda_copy(const struct am_span *dst, size_t dst_at, const struct am_span *src,
                    size_t src_at, size_t size)
 {
-    struct am_cursor to = am_cursor_at(dst, dst_at);
-    struct am_cursor from = am_cursor_at(src, src_at);
-    aclError rc;
-
-    AM_TRY(cuda_walk_check(to, size));
-    AM_TRY(cuda_walk_check(from, size));
-    cuda_walks_acquire(to, from, size);
-    rc = copy_acquired(to, from, size);
-    cuda_walk_release(from, size);
-    cuda_walk_release(to, size);
-    return rc;
-}
-
-/* ---- fills ---- */
-
-CUresult cuda_piece_fill(const struct cuda_piece *to, uint32_t value, unsigned width,
-                         CUstream stream)
-{
-    if (width == 4)
-        return cu.cuMemsetD32Async(to->at, value, to->size / 4, stream);
-    return cu.cuMemsetD8Async(to->at, (unsigned char)value, to->size, stream);
-}
-
-static aclError plain_fill(struct course *course, const struct cuda_piece *to,
-                           uint32_t value, unsigned width)
-{
-    CUresult rc;
-
-    if (to->gpu == NULL) {
-        if (width == 4)
-            wmemset((wchar_t *)to->at, (wchar_t)value, to->size / sizeof(wchar_t));
-        else
-            memset((void *)to->at, (int)value, to->size);
-        return ACL_SUCCESS;
-    }
-    AM_TRY(course_use(course, to->gpu));
-    rc = cuda_piece_fill(to, value, width, course->stream);
-    return cuda_result(rc, to->gpu, "a fill", to->size);
-}
-
-static aclError piece_fill(struct course *course, struct cuda_piece to, uint32_t value,
-                           unsigned width)
-{
-    CUdeviceptr alias;
-    aclError rc = piece_show(&to, &alias);
-
-    if (rc == ACL_SUCCESS)
-        rc = plain_fill(course, &to, value, width);
-    if (alias != 0) {
-        aclError end = course_sync(course);
-
-        rc = rc == ACL_SUCCESS ? end : rc;
-    }
-    alias_end(&to, alias);
-    return rc;
-}
-
-static aclError fill_acquired(struct am_cursor to, size_t size, uint32_t value,
-                              unsigned width)
-{
-    size_t n_joined = cuda_walk_is_there(to, size) ? CUDA_JOINED_FIRST : 1;
-    struct course course = {.gpu = NULL};
-    aclError rc = ACL_SUCCESS;
-    aclError end;
-
-    while (size > 0 && rc == ACL_SUCCESS) {
-        struct cuda_piece piece = {.size = 0};
-
-        rc = cuda_piece_take(&to, size, n_joined, &piece);
-        if (rc == ACL_SUCCESS)
-            rc = piece_fill(&course, piece, value, width);
-        size -= piece.size;
-        n_joined = cuda_joined_next(n_joined);
-    }
-    end = course_close(&course);
-    return rc == ACL_SUCCESS ? end : rc;
+    return sides_do(
+        &(struct cuda_sides){am_cursor_at(dst, dst_at), am_cursor_at(src, src_at), size},
+        NULL);
 }
 
 aclError cuda_fill(const struct am_span *dst, size_t size, uint32_t value, unsigned width)
 {
-    struct am_cursor to = {dst, 0};
-    aclError rc;
-
-    AM_TRY(cuda_walk_check(to, size));
-    cuda_walk_acquire(to, size);
-    rc = fill_acquired(to, size, value, width);
-    cuda_walk_release(to, size);
-    return rc;
+    return sides_do(&(struct cuda_sides){.to = {dst, 0}, .size = size},
+                    &(struct cuda_value){value, width});
 }

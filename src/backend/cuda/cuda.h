@@ -166,6 +166,20 @@ CUresult cuda_stream_open(struct cuda_gpu *gpu, unsigned priority, CUstream *ret
 AM_COLD void cuda_mem_wake(void);
 void cuda_mem_await(struct am_mem *mem);
 
+/*
+ * Raises the number to at least this one.  The release is for `done` of a lane: a thread that
+ * reads it knows what the lane's poll knew.  For `launched` the order comes from `uses`.
+ */
+static inline void cuda_number_raise(_Atomic uint64_t *number, uint64_t to)
+{
+    uint64_t seen = atomic_load_explicit(number, memory_order_relaxed);
+
+    while (seen < to &&
+           !atomic_compare_exchange_weak_explicit(number, &seen, to, memory_order_release,
+                                                  memory_order_relaxed))
+        ;
+}
+
 static inline void cuda_mem_release(struct am_mem *mem)
 {
     uint64_t old = atomic_fetch_sub(&cuda_mem(mem)->uses, 1);
@@ -192,8 +206,31 @@ aclError cuda_pinned_map(void *addr, size_t size, struct am_mem *mem);
 aclError cuda_pinned_unmap(void *addr, size_t size, struct am_mem *mem);
 
 /*
- * walk.c: one side of a copy, in pieces: ranges of addresses of one GPU, or of the host.
+ * walk.c: both sides of a copy, or the one of a fill.
  */
+struct cuda_sides {
+    struct am_cursor to;
+    struct am_cursor from; /* no span: a fill */
+    size_t size;
+};
+
+/* Acquires all device memory of both sides.  Fails if a GPU was lost. */
+aclError cuda_sides_acquire(const struct cuda_sides *sides);
+/*
+ * The same for a launch; false, and nothing is acquired, unless all of it is memory of this GPU
+ * that is not blocked and is mapped where its span says, or host memory that the driver has
+ * locked.
+ */
+bool cuda_sides_acquire_for(const struct cuda_sides *sides, const struct cuda_gpu *gpu);
+/* The memory keeps the number of the launch that uses it; 0: none. */
+void cuda_sides_release(const struct cuda_sides *sides, uint64_t number);
+/*
+ * Whether pieces of both sides may be joined: the memory is there, and the sides share no
+ * bytes.  Addresses are enough to see that, since no memory of them is mapped twice.
+ */
+bool cuda_sides_can_join(const struct cuda_sides *sides);
+
+/* A part of one side: a range of addresses of one GPU, or of the host. */
 struct cuda_piece {
     CUdeviceptr at; /* of one that is hidden: 0 */
     size_t size;
@@ -204,19 +241,6 @@ struct cuda_piece {
     bool is_joined; /* goes on in other handles: the driver wants a current context */
 };
 
-/* The next span of the range, which begins behind it from then on; NULL at the end. */
-static inline const struct am_span *cuda_walk_next(struct am_cursor *walk, size_t *size)
-{
-    const struct am_span *span = walk->span;
-    size_t left;
-
-    if (*size == 0)
-        return NULL;
-    left = span->size - walk->at;
-    *size -= left < *size ? left : *size;
-    *walk = (struct am_cursor){span + 1, 0};
-    return span;
-}
 /*
  * A piece of at most `size` bytes from here on; the walk moves behind it.  It goes on over
  * handles that lie side by side, n_joined at most: 1 joins none.
@@ -243,25 +267,6 @@ void cuda_piece_advance(struct cuda_piece *piece, size_t size);
  */
 bool cuda_pieces_overlap(const struct cuda_piece *a, const struct cuda_piece *b,
                          size_t size);
-/*
- * Acquires or releases the device memory of the range; of both sides of a copy.  try:
- * returns false and acquires nothing while some of it is blocked.
- */
-void cuda_walk_acquire(struct am_cursor walk, size_t size);
-void cuda_walks_acquire(struct am_cursor to, struct am_cursor from, size_t size);
-bool cuda_walk_try_acquire(struct am_cursor walk, size_t size);
-bool cuda_walks_try_acquire(struct am_cursor to, struct am_cursor from, size_t size);
-void cuda_walk_release(struct am_cursor walk, size_t size);
-/* Whether all memory, which is acquired, is mapped where the span says. */
-bool cuda_walk_is_there(struct am_cursor walk, size_t size);
-/*
- * Whether pieces of both sides may be joined: the memory is there, and the sides share no
- * bytes.  Addresses are enough to see that, since no memory of them is mapped twice.
- */
-bool cuda_walks_can_join(struct am_cursor to, struct am_cursor from, size_t size);
-/* Fails when some GPU of the range was lost. */
-aclError cuda_walk_check(struct am_cursor walk, size_t size);
-
 /*
  * lane.c: until nothing that was launched up to this number is under way any more; false: the
  * driver would not say.
@@ -291,9 +296,30 @@ CUresult cuda_mark_make(struct cuda_mark_cache *cache, CUstream stream, bool is_
 /* Before the GPU's context is released. */
 void cuda_clock_destroy_locked(struct cuda_gpu *gpu) AM_REQUIRES(gpu->lock);
 
-/* copy.c */
-/* Has the driver fill a piece of device memory. */
-CUresult cuda_piece_fill(const struct cuda_piece *to, uint32_t value, unsigned width,
-                         CUstream stream);
+/*
+ * copy.c: the stream that a copy or fill goes to, and whether the context of its GPU was made
+ * current.  A lane's course stays on the lane's stream; any other one uses streams of the
+ * cache.
+ */
+struct cuda_course {
+    struct cuda_gpu *gpu; /* NULL: none yet */
+    CUstream stream;
+    bool is_lane;
+    bool is_entered;
+    bool is_pushed; /* for cuda_leave() */
+};
+
+/* What a fill repeats. */
+struct cuda_value {
+    uint32_t value;
+    unsigned width; /* bytes: 1 or 4 */
+};
+
+/*
+ * Hands the copy, or the fill with `value`, to the driver in pieces.  The memory is acquired;
+ * n_joined: CUDA_JOINED_FIRST, or 1.
+ */
+aclError cuda_sides_run(struct cuda_course *course, struct cuda_sides sides,
+                        const struct cuda_value *value, size_t n_joined);
 
 #endif

@@ -17,6 +17,7 @@ typedef struct CUctx_st *CUcontext;
 typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
 typedef struct CUgraph_st *CUgraph;
+typedef struct CUgraphExec_st *CUgraphExec;
 typedef void (*CUhostFn)(void *arg);
 
 typedef enum {
@@ -187,26 +188,6 @@ typedef struct {
     CUmemAccess_flags flags;
 } CUmemAccessDesc;
 
-/* Each side uses Host, Device or Array, as its memory type says. */
-typedef struct {
-    size_t srcXInBytes;
-    size_t srcY;
-    CUmemorytype srcMemoryType;
-    const void *srcHost;
-    CUdeviceptr srcDevice;
-    void *srcArray;
-    size_t srcPitch;
-    size_t dstXInBytes;
-    size_t dstY;
-    CUmemorytype dstMemoryType;
-    void *dstHost;
-    CUdeviceptr dstDevice;
-    void *dstArray;
-    size_t dstPitch;
-    size_t WidthInBytes;
-    size_t Height;
-} CUDA_MEMCPY2D;
-
 _Static_assert(sizeof(CUresult) == 4, "enumerations are ints");
 _Static_assert(sizeof(CUuuid) == 16, "CUuuid");
 _Static_assert(sizeof(CUmemLocation) == 8, "CUmemLocation");
@@ -216,12 +197,6 @@ _Static_assert(offsetof(CUmemAllocationProp, win32HandleMetaData) == 16, "metada
 _Static_assert(offsetof(CUmemAllocationProp, allocFlags) == 24, "allocFlags");
 _Static_assert(sizeof(CUmemAccessDesc) == 12, "CUmemAccessDesc");
 _Static_assert(offsetof(CUmemAccessDesc, flags) == 8, "flags");
-_Static_assert(sizeof(CUDA_MEMCPY2D) == 128, "CUDA_MEMCPY2D");
-_Static_assert(offsetof(CUDA_MEMCPY2D, srcHost) == 24, "srcHost");
-_Static_assert(offsetof(CUDA_MEMCPY2D, srcPitch) == 48, "srcPitch");
-_Static_assert(offsetof(CUDA_MEMCPY2D, dstMemoryType) == 72, "dstMemoryType");
-_Static_assert(offsetof(CUDA_MEMCPY2D, dstDevice) == 88, "dstDevice");
-_Static_assert(offsetof(CUDA_MEMCPY2D, Height) == 120, "Height");
 
 /* A loaded driver: a pointer for each row of driver.def. */
 struct am_cuda_driver {

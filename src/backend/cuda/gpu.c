@@ -12,7 +12,7 @@
 #include "backend/cuda/cuda.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/uuid.h"
+#include "base/machine.h"
 
 static struct cuda_gpu gpus[CUDA_GPUS_MAX];
 static int32_t n_gpus; /* set once */

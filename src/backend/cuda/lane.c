@@ -103,23 +103,9 @@ static void lane_put(struct am_lane *lane)
     free(lane);
 }
 
-/*
- * Raises the number to at least this one.  The release is for `done`: a thread that reads it
- * (lane_may_use()) knows what the lane's poll knew.  For `launched` the order comes from `uses`.
- */
-static inline void number_raise(_Atomic uint64_t *number, uint64_t to)
-{
-    uint64_t seen = atomic_load_explicit(number, memory_order_relaxed);
-
-    while (seen < to &&
-           !atomic_compare_exchange_weak_explicit(number, &seen, to, memory_order_release,
-                                                  memory_order_relaxed))
-        ;
-}
-
 static void mark_reach(struct am_lane *lane, struct am_mark *mark)
 {
-    number_raise(&lane->done, mark->number);
+    cuda_number_raise(&lane->done, mark->number);
     TAILQ_REMOVE(&lane->marks, mark, link);
     cuda_mark_put(mark);
 }
@@ -199,7 +185,7 @@ aclError cuda_lane_poll(struct am_lane *lane, uint64_t *ret_done)
     if (rc == CUDA_SUCCESS) {
         while ((mark = TAILQ_FIRST(&lane->marks)) != NULL)
             mark_reach(lane, mark);
-        number_raise(&lane->done, lane->last);
+        cuda_number_raise(&lane->done, lane->last);
     }
     while (rc == CUDA_ERROR_NOT_READY && (mark = TAILQ_FIRST(&lane->marks)) != NULL &&
            cu.cuEventQuery(mark->event) == CUDA_SUCCESS)
@@ -218,7 +204,7 @@ aclError cuda_lane_sync(struct am_lane *lane)
 
     if (rc != CUDA_SUCCESS)
         return cuda_error(rc, lane->gpu, "work on a stream", 0);
-    number_raise(&lane->done, last); /* a poll has nothing to ask then */
+    cuda_number_raise(&lane->done, last); /* a poll has nothing to ask then */
     return ACL_SUCCESS;
 }
 
@@ -272,259 +258,81 @@ bool cuda_lanes_wait(struct cuda_gpu *gpu, uint64_t number)
 
 /* ---- launching ---- */
 
-/* Whether the driver itself has locked the program's memory there. */
-AM_COLD static bool is_known(const void *addr)
+static inline bool is_one_piece(const struct am_cursor *cursor, size_t size)
 {
-    CUmemorytype type = 0;
-
-    return cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
-                                    (CUdeviceptr)addr) == CUDA_SUCCESS &&
-           type == CU_MEMORYTYPE_HOST;
+    return size <= cursor->span->size - cursor->at;
 }
 
-/* Whether the lane can work with it; *ret_mem: the GPU's memory, or NULL. */
-static inline bool span_can_launch(const struct am_lane *lane, const struct am_span *span,
-                                   struct am_mem **ret_mem)
+static inline CUdeviceptr address_of(const struct am_cursor *cursor)
 {
-    struct am_mem *mem = span->mem;
-
-    *ret_mem = NULL;
-    if (mem == NULL)
-        return is_known(span->addr);
-    if (mem->bank->ops != &am_backend_cuda)
-        return false;
-    if (mem->bank->spec.is_pinned)
-        return true;
-    *ret_mem = mem;
-    return cuda_mem_gpu(mem) == lane->gpu;
+    return (CUdeviceptr)cursor->span->addr + cursor->at;
 }
 
-static bool spans_can_launch(const struct am_lane *lane, struct am_cursor w, size_t size)
+/* Most copies are one span on each side: the driver's own call and little more. */
+static inline aclError piece_copy(struct am_lane *lane, const struct cuda_sides *sides)
 {
-    const struct am_span *span;
-    struct am_mem *mem;
+    CUresult rc = cu.cuMemcpyAsync(address_of(&sides->to), address_of(&sides->from),
+                                   sides->size, lane->stream);
 
-    while ((span = cuda_walk_next(&w, &size)) != NULL) {
-        if (!span_can_launch(lane, span, &mem))
-            return false;
-    }
-    return true;
-}
-
-/* The memory keeps the number of the launch, and is released. */
-static inline void mem_release(struct am_mem *mem, uint64_t number)
-{
-    number_raise(&cuda_mem(mem)->launched, number);
-    cuda_mem_release(mem);
-}
-
-static void spans_release(struct am_cursor w, size_t size, uint64_t number)
-{
-    const struct am_span *span;
-
-    while ((span = cuda_walk_next(&w, &size)) != NULL) {
-        if (cuda_mem_is_device(span->mem))
-            mem_release(span->mem, number);
-    }
-}
-
-/* Some of it may be under way: waits until that is done. */
-AM_COLD static aclError launch_fail(struct am_lane *lane, CUresult rc, const char *what,
-                                    size_t size)
-{
-    aclError code = cuda_error(rc, lane->gpu, what, size);
-
-    cuda_stream_wait(lane->stream);
-    return code;
-}
-
-/* A failure does no harm: the next mark serves. */
-AM_COLD static void lane_mark_again(struct am_lane *lane)
-{
-    struct am_mark *mark;
-
-    if (mark_add(lane, false, &mark) != CUDA_SUCCESS)
-        lane->n_unmarked = 0;
-}
-
-/* The driver has returned rc. */
-static inline aclError launch_end(struct am_lane *lane, uint64_t number, CUresult rc,
-                                  const char *what, size_t size, uint64_t *ret_number)
-{
-    if (rc != CUDA_SUCCESS)
-        return launch_fail(lane, rc, what, size);
-    /*
-     * Before mem_release(): cuda_block() waits until the memory has no user, so it then reads
-     * this number or a later one (lane_may_use()).
-     */
-    atomic_store_explicit(&lane->last, number, memory_order_release);
-    if (++lane->n_unmarked >= MARK_EVERY)
-        lane_mark_again(lane);
-    *ret_number = number;
-    return ACL_SUCCESS;
+    return cuda_result(rc, lane->gpu, "a copy", sides->size);
 }
 
 /*
- * Memory that is all there, piece by piece.  Handles in a row are joined, which the driver
- * does where a context is current.
+ * Hands the work to the driver, if the lane can do it.  On a failure some of it may be under
+ * way, so that is waited for.
  */
-static CUresult spans_launch(struct am_lane *lane, struct am_cursor to,
-                             struct am_cursor from, size_t size)
+AM_HOT static aclError lane_launch(struct am_lane *lane, const struct cuda_sides *sides,
+                                   const struct cuda_value *value, uint64_t *ret_number)
 {
-    struct cuda_piece out = {.size = 0};
-    struct cuda_piece in = {.size = 0};
-    size_t n_joined = CUDA_JOINED_FIRST;
-    bool is_pushed;
-    CUresult rc = cuda_enter(lane->gpu, &is_pushed);
-
-    while (size > 0 && rc == CUDA_SUCCESS) {
-        size_t n;
-
-        /* Neither fails: the host's addresses are the program's own. */
-        if (out.size == 0)
-            cuda_piece_take(&to, size, n_joined, &out);
-        if (in.size == 0)
-            cuda_piece_take(&from, size, n_joined, &in);
-        n = out.size < in.size ? out.size : in.size;
-        rc = cu.cuMemcpyAsync(out.at, in.at, n, lane->stream);
-        cuda_piece_advance(&out, n);
-        cuda_piece_advance(&in, n);
-        size -= n;
-        n_joined = cuda_joined_next(n_joined);
-    }
-    cuda_leave(is_pushed);
-    return rc;
-}
-
-/* Any number of spans on each side. */
-AM_COLD static aclError spans_copy(struct am_lane *lane, struct am_cursor to,
-                                   struct am_cursor from, size_t size,
-                                   uint64_t *ret_number)
-{
-    aclError code = ACL_SUCCESS;
+    struct cuda_course course = {
+        .gpu = lane->gpu, .stream = lane->stream, .is_lane = true};
+    struct am_mark *mark;
     uint64_t number;
+    aclError rc;
 
-    if (!spans_can_launch(lane, to, size) || !spans_can_launch(lane, from, size) ||
-        !cuda_walks_try_acquire(to, from, size))
+    AM_TRY(cuda_check(lane->gpu));
+    *ret_number = 0;
+    if (!cuda_sides_acquire_for(sides, lane->gpu))
         return ACL_SUCCESS;
     number = lane_number(lane);
-    if (cuda_walk_is_there(to, size) && cuda_walk_is_there(from, size))
-        code = launch_end(lane, number, spans_launch(lane, to, from, size), "a copy",
-                          size, ret_number);
-    spans_release(from, size, number);
-    spans_release(to, size, number);
-    return code;
-}
-
-/*
- * A side of a copy that is one span, which most are.  For them all is done in one go: a
- * launch is as short as the driver's own, and each function more is seen in it.
- */
-struct side {
-    CUdeviceptr at;
-    struct am_mem *mem; /* the GPU's, or NULL */
-    CUdeviceptr base;   /* where that was mapped */
-};
-
-static inline bool side_find(const struct am_lane *lane, struct am_cursor w, size_t size,
-                             struct side *ret_side)
-{
-    const struct am_span *span = w.span;
-
-    ret_side->at = (CUdeviceptr)span->addr + w.at;
-    ret_side->base = (CUdeviceptr)span->addr - span->offset;
-    return size <= span->size - w.at && span_can_launch(lane, span, &ret_side->mem);
-}
-
-static inline bool side_try_acquire(const struct side *side)
-{
-    return side->mem == NULL || cuda_mem_try_acquire(side->mem);
-}
-
-static inline void side_release(const struct side *side, uint64_t number)
-{
-    if (side->mem != NULL)
-        mem_release(side->mem, number);
-}
-
-static inline bool side_is_there(const struct side *side)
-{
-    return side->mem == NULL || cuda_mem(side->mem)->bound == side->base ||
-           cuda_mem_is_at(side->mem, side->base);
-}
-
-/* Both sides are acquired, and released here. */
-static inline aclError sides_copy(struct am_lane *lane, const struct side *to,
-                                  const struct side *from, size_t size,
-                                  uint64_t *ret_number)
-{
-    uint64_t number = lane_number(lane);
-    aclError code = ACL_SUCCESS;
-
-    if (side_is_there(to) && side_is_there(from))
-        code = launch_end(lane, number,
-                          cu.cuMemcpyAsync(to->at, from->at, size, lane->stream),
-                          "a copy", size, ret_number);
-    side_release(from, number);
-    side_release(to, number);
-    return code;
+    rc = value == NULL && is_one_piece(&sides->to, sides->size) &&
+                 is_one_piece(&sides->from, sides->size)
+             ? piece_copy(lane, sides)
+             : cuda_sides_run(&course, *sides, value, CUDA_JOINED_FIRST);
+    if (rc == ACL_SUCCESS)
+        *ret_number = number;
+    else
+        cuda_stream_wait(lane->stream);
+    /*
+     * Before the release: cuda_block() waits until the memory has no user, so it then reads
+     * this number or a later one (lane_may_use()).
+     */
+    if (*ret_number != 0)
+        atomic_store_explicit(&lane->last, number, memory_order_release);
+    /* A failure of the mark does no harm: the next mark serves. */
+    if (*ret_number != 0 && ++lane->n_unmarked >= MARK_EVERY &&
+        mark_add(lane, false, &mark) != CUDA_SUCCESS)
+        lane->n_unmarked = 0;
+    cuda_sides_release(sides, number);
+    return rc;
 }
 
 AM_HOT aclError cuda_lane_copy(struct am_lane *lane, const struct am_span *dst,
                                size_t dst_at, const struct am_span *src, size_t src_at,
                                size_t size, uint64_t *ret_number)
 {
-    struct am_cursor to = am_cursor_at(dst, dst_at);
-    struct am_cursor from = am_cursor_at(src, src_at);
-    struct side out;
-    struct side in;
-
-    AM_TRY(cuda_check(lane->gpu));
-    *ret_number = 0;
-    if (!side_find(lane, to, size, &out) || !side_find(lane, from, size, &in))
-        return spans_copy(lane, to, from, size, ret_number);
-    if (!side_try_acquire(&out))
-        return ACL_SUCCESS;
-    if (side_try_acquire(&in))
-        return sides_copy(lane, &out, &in, size, ret_number);
-    if (out.mem != NULL)
-        cuda_mem_release(out.mem);
-    return ACL_SUCCESS;
-}
-
-static CUresult fill_launch(struct am_lane *lane, struct am_cursor to, size_t size,
-                            uint32_t value, unsigned width)
-{
-    size_t n_joined = CUDA_JOINED_FIRST;
-    CUresult rc = CUDA_SUCCESS;
-
-    while (size > 0 && rc == CUDA_SUCCESS) {
-        struct cuda_piece piece = {.size = size};
-
-        cuda_piece_take(&to, size, n_joined, &piece); /* which is there */
-        rc = cuda_piece_fill(&piece, value, width, lane->stream);
-        size -= piece.size;
-        n_joined = cuda_joined_next(n_joined);
-    }
-    return rc;
+    return lane_launch(
+        lane,
+        &(struct cuda_sides){am_cursor_at(dst, dst_at), am_cursor_at(src, src_at), size},
+        NULL, ret_number);
 }
 
 aclError cuda_lane_fill(struct am_lane *lane, const struct am_span *dst, size_t size,
                         uint32_t value, unsigned width, uint64_t *ret_number)
 {
-    struct am_cursor to = am_cursor_at(dst, 0);
-    uint64_t number;
-    aclError code = ACL_SUCCESS;
-
-    AM_TRY(cuda_check(lane->gpu));
     *ret_number = 0;
-    if (!cuda_mem_is_device(dst->mem) || !spans_can_launch(lane, to, size) ||
-        !cuda_walk_try_acquire(to, size))
-        return ACL_SUCCESS;
-    number = lane_number(lane);
-    if (cuda_walk_is_there(to, size))
-        code = launch_end(lane, number, fill_launch(lane, to, size, value, width),
-                          "a fill", size, ret_number);
-    spans_release(to, size, number);
-    return code;
+    if (!cuda_mem_is_device(dst->mem))
+        return cuda_check(lane->gpu);
+    return lane_launch(lane, &(struct cuda_sides){.to = {dst, 0}, .size = size},
+                       &(struct cuda_value){value, width}, ret_number);
 }

@@ -17,7 +17,9 @@
 
 #define CLOCK_AGE AM_SECOND
 #define CLOCK_TIMEOUT (AM_SECOND / 10000)
-#define UNUSED_MAX 16 /* marks that a cache has, of each kind */
+/* Marks that a cache has, of each kind: a queue is collected after 64 launches, and creating
+ * an event takes a lock of the driver that all threads share. */
+#define UNUSED_MAX 128
 
 struct cuda_mark_cache {
     struct cuda_gpu *gpu; /* in use as long as the cache exists */

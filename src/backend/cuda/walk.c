@@ -1,5 +1,5 @@
 /*
- * One side of a copy, in pieces.  See cuda.h.
+ * Both sides of a copy, or the one of a fill, in pieces.  See cuda.h.
  *
  * A piece ends with its handle, or is joined of several that lie side by side: one copy
  * of many handles is several times as fast as a copy of each.  Memory that is no longer
@@ -8,7 +8,184 @@
 #include "backend/cuda/cuda.h"
 #include "base/error.h"
 
-static void walk_advance(struct am_cursor *w, size_t size)
+/* ---- the spans of both sides ---- */
+
+struct walk {
+    struct am_cursor at[2];
+    size_t left[2];
+};
+
+static inline struct walk walk_begin(const struct cuda_sides *sides)
+{
+    return (struct walk){{sides->to, sides->from},
+                         {sides->size, sides->from.span != NULL ? sides->size : 0}};
+}
+
+/* The next span, of the destination first; NULL at the end. */
+static inline const struct am_span *walk_next(struct walk *walk)
+{
+    unsigned i = walk->left[0] == 0;
+    const struct am_span *span = walk->at[i].span;
+    size_t in_span;
+
+    if (walk->left[i] == 0)
+        return NULL;
+    in_span = span->size - walk->at[i].at;
+    walk->left[i] -= in_span < walk->left[i] ? in_span : walk->left[i];
+    walk->at[i] = (struct am_cursor){span + 1, 0};
+    return span;
+}
+
+/* The same, device memory only. */
+static inline const struct am_span *walk_next_device(struct walk *walk)
+{
+    const struct am_span *span = walk_next(walk);
+
+    while (span != NULL && !cuda_mem_is_device(span->mem))
+        span = walk_next(walk);
+    return span;
+}
+
+static void spans_release(const struct cuda_sides *sides, size_t n, uint64_t number)
+{
+    struct walk walk = walk_begin(sides);
+    const struct am_span *span;
+
+    for (; n > 0 && (span = walk_next_device(&walk)) != NULL; n--) {
+        if (number != 0)
+            cuda_number_raise(&cuda_mem(span->mem)->launched, number);
+        cuda_mem_release(span->mem);
+    }
+}
+
+AM_HOT void cuda_sides_release(const struct cuda_sides *sides, uint64_t number)
+{
+    spans_release(sides, SIZE_MAX, number);
+}
+
+/* Acquires all device memory: NULL; or nothing: the memory that is blocked. */
+static struct am_mem *sides_try_acquire(const struct cuda_sides *sides)
+{
+    struct walk walk = walk_begin(sides);
+    const struct am_span *span;
+
+    for (size_t n = 0; (span = walk_next_device(&walk)) != NULL; n++) {
+        if (!cuda_mem_try_acquire(span->mem)) {
+            spans_release(sides, n, 0);
+            return span->mem;
+        }
+    }
+    return NULL;
+}
+
+aclError cuda_sides_acquire(const struct cuda_sides *sides)
+{
+    struct walk walk = walk_begin(sides);
+    const struct am_span *span;
+    struct am_mem *blocked;
+
+    while ((span = walk_next_device(&walk)) != NULL)
+        AM_TRY(cuda_check(cuda_mem_gpu(span->mem)));
+    while ((blocked = sides_try_acquire(sides)) != NULL)
+        cuda_mem_await(blocked);
+    return ACL_SUCCESS;
+}
+
+/* Whether the memory, which is acquired, is mapped where the span says. */
+static inline bool span_is_there(const struct am_span *span)
+{
+    return cuda_mem(span->mem)->bound == (CUdeviceptr)span->addr - span->offset ||
+           cuda_mem_is_at(span->mem, (CUdeviceptr)span->addr - span->offset);
+}
+
+static bool sides_are_there(const struct cuda_sides *sides)
+{
+    struct walk walk = walk_begin(sides);
+    const struct am_span *span;
+
+    while ((span = walk_next_device(&walk)) != NULL) {
+        if (!span_is_there(span))
+            return false;
+    }
+    return true;
+}
+
+/* Whether the driver itself has locked the program's memory there. */
+AM_COLD static bool is_known(const void *addr)
+{
+    CUmemorytype type = 0;
+
+    return cu.cuPointerGetAttribute(&type, CU_POINTER_ATTRIBUTE_MEMORY_TYPE,
+                                    (CUdeviceptr)addr) == CUDA_SUCCESS &&
+           type == CU_MEMORYTYPE_HOST;
+}
+
+AM_HOT bool cuda_sides_acquire_for(const struct cuda_sides *sides,
+                                   const struct cuda_gpu *gpu)
+{
+    struct walk walk = walk_begin(sides);
+    const struct am_span *span;
+    size_t n = 0;
+
+    while ((span = walk_next(&walk)) != NULL) {
+        struct am_mem *mem = span->mem;
+        bool is_fine;
+
+        if (cuda_mem_is_device(mem)) {
+            is_fine = cuda_mem_gpu(mem) == gpu && cuda_mem_try_acquire(mem);
+            n += is_fine;
+            is_fine = is_fine && span_is_there(span);
+        } else {
+            is_fine = mem == NULL ? is_known(span->addr)
+                                  : mem->bank->ops == &am_backend_cuda; /* pinned */
+        }
+        if (!is_fine) {
+            spans_release(sides, n, 0);
+            return false;
+        }
+    }
+    return true;
+}
+
+/* Whether no memory has a second address, and each side lies in a row from there on. */
+static bool sides_are_plain(const struct cuda_sides *sides)
+{
+    struct walk walk = walk_begin(sides);
+    const char *next[2] = {sides->to.span->addr, sides->from.span->addr};
+    const struct am_span *span;
+
+    for (;;) {
+        unsigned i = walk.left[0] == 0;
+
+        span = walk_next(&walk);
+        if (span == NULL)
+            return true;
+        if ((char *)span->addr != next[i] ||
+            (cuda_mem_is_device(span->mem) && (cuda_mem(span->mem)->uses & CUDA_SEVERAL)))
+            return false;
+        next[i] += span->size;
+    }
+}
+
+bool cuda_sides_can_join(const struct cuda_sides *sides)
+{
+    size_t size = sides->size;
+    uintptr_t out = (uintptr_t)sides->to.span->addr + sides->to.at;
+    uintptr_t in;
+
+    if (sides->from.span == NULL)
+        return sides_are_there(sides);
+    in = (uintptr_t)sides->from.span->addr + sides->from.at;
+    if (size <= sides->to.span->size - sides->to.at &&
+        size <= sides->from.span->size - sides->from.at)
+        return false; /* one piece each: there is nothing to join */
+    return (out < in ? in - out : out - in) >= size && sides_are_there(sides) &&
+           sides_are_plain(sides);
+}
+
+/* ---- pieces ---- */
+
+static void cursor_advance(struct am_cursor *w, size_t size)
 {
     w->at += size;
     if (w->at == w->span->size) {
@@ -18,86 +195,11 @@ static void walk_advance(struct am_cursor *w, size_t size)
 }
 
 /* The bytes of its span that are left, or `size`. */
-static size_t walk_left(const struct am_cursor *w, size_t size)
+static size_t cursor_left(const struct am_cursor *w, size_t size)
 {
     size_t left = w->span->size - w->at;
 
     return left < size ? left : size;
-}
-
-void cuda_walk_release(struct am_cursor w, size_t size)
-{
-    const struct am_span *span;
-
-    while ((span = cuda_walk_next(&w, &size)) != NULL) {
-        if (cuda_mem_is_device(span->mem))
-            cuda_mem_release(span->mem);
-    }
-}
-
-/* Acquires all of it: NULL; or nothing: the mem that is blocked. */
-static struct am_mem *walk_try_acquire(struct am_cursor w, size_t size)
-{
-    struct am_cursor start = w;
-    const struct am_span *span;
-    size_t left = size;
-    size_t done = 0;
-
-    while ((span = cuda_walk_next(&w, &left)) != NULL) {
-        if (cuda_mem_is_device(span->mem) && !cuda_mem_try_acquire(span->mem)) {
-            cuda_walk_release(start, done);
-            return span->mem;
-        }
-        done = size - left;
-    }
-    return NULL;
-}
-
-bool cuda_walk_try_acquire(struct am_cursor w, size_t size)
-{
-    return walk_try_acquire(w, size) == NULL;
-}
-
-bool cuda_walks_try_acquire(struct am_cursor to, struct am_cursor from, size_t size)
-{
-    if (!cuda_walk_try_acquire(to, size))
-        return false;
-    if (cuda_walk_try_acquire(from, size))
-        return true;
-    cuda_walk_release(to, size);
-    return false;
-}
-
-void cuda_walk_acquire(struct am_cursor w, size_t size)
-{
-    struct am_mem *mem;
-
-    while ((mem = walk_try_acquire(w, size)) != NULL)
-        cuda_mem_await(mem);
-}
-
-void cuda_walks_acquire(struct am_cursor to, struct am_cursor from, size_t size)
-{
-    struct am_mem *mem;
-
-    cuda_walk_acquire(to, size);
-    while ((mem = walk_try_acquire(from, size)) != NULL) {
-        cuda_walk_release(to, size);
-        cuda_mem_await(mem);
-        cuda_walk_acquire(to, size);
-    }
-}
-
-aclError cuda_walk_check(struct am_cursor w, size_t size)
-{
-    const struct am_span *span;
-    aclError rc = ACL_SUCCESS;
-
-    while (rc == ACL_SUCCESS && (span = cuda_walk_next(&w, &size)) != NULL) {
-        if (cuda_mem_is_device(span->mem))
-            rc = cuda_check(cuda_mem_gpu(span->mem));
-    }
-    return rc;
 }
 
 /*
@@ -120,51 +222,6 @@ static aclError host_address(const struct am_cursor *w, CUdeviceptr *ret_at)
     /* It stays: such memory never moves, and the span keeps it. */
     rest.mem->bank->ops->view_close(&rest, 1, addr, is_private);
     return ACL_SUCCESS;
-}
-
-/* Whether the memory, which is acquired, is mapped where the span says. */
-static bool span_is_there(const struct am_span *span)
-{
-    return cuda_mem_is_at(span->mem, (CUdeviceptr)span->addr - span->offset);
-}
-
-bool cuda_walk_is_there(struct am_cursor w, size_t size)
-{
-    const struct am_span *span;
-
-    while ((span = cuda_walk_next(&w, &size)) != NULL) {
-        if (cuda_mem_is_device(span->mem) && !span_is_there(span))
-            return false;
-    }
-    return true;
-}
-
-/* All of it is there, at no second address, and in a row. */
-static bool walk_is_plain(struct am_cursor w, size_t size)
-{
-    const char *next = w.span->addr;
-    const struct am_span *span;
-
-    if (!cuda_walk_is_there(w, size))
-        return false;
-    while ((span = cuda_walk_next(&w, &size)) != NULL) {
-        if ((char *)span->addr != next ||
-            (cuda_mem_is_device(span->mem) && (cuda_mem(span->mem)->uses & CUDA_SEVERAL)))
-            return false;
-        next += span->size;
-    }
-    return true;
-}
-
-bool cuda_walks_can_join(struct am_cursor to, struct am_cursor from, size_t size)
-{
-    uintptr_t out = (uintptr_t)to.span->addr + to.at;
-    uintptr_t in = (uintptr_t)from.span->addr + from.at;
-
-    if (walk_left(&to, size) == size && walk_left(&from, size) == size)
-        return false; /* one piece each: there is nothing to join */
-    return (out < in ? in - out : out - in) >= size && walk_is_plain(to, size) &&
-           walk_is_plain(from, size);
 }
 
 /* The current piece, to the end of its span. */
@@ -203,13 +260,13 @@ aclError cuda_piece_take(struct am_cursor *w, size_t size, size_t n_joined,
     AM_TRY(piece_find(w, &piece));
     if (piece.size > size)
         piece.size = size;
-    walk_advance(w, piece.size);
+    cursor_advance(w, piece.size);
     while (--n_joined > 0 && piece.size < size && piece_goes_on(&piece, w->span)) {
-        size_t n = walk_left(w, size - piece.size);
+        size_t n = cursor_left(w, size - piece.size);
 
         piece.size += n;
         piece.is_joined = true;
-        walk_advance(w, n);
+        cursor_advance(w, n);
     }
     *ret_piece = piece;
     return ACL_SUCCESS;

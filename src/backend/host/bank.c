@@ -7,9 +7,6 @@
  * may see again.  A mem's frames go back in reverse, so that the next mem of the same
  * size gets neighbours in the same order and copies join them. Above a limit, frames that
  * hold bytes are given back to the system.
- *
- * Threads that meet at the lock keep a few single frames in their shard.  Those are free
- * as well: a thread that finds no other frame collects them.
  */
 #include "backend/host/host.h"
 
@@ -54,8 +51,6 @@ aclError host_bank_open(const struct am_bank_spec *spec, struct am_bank **ret_ba
                                         : "");
     }
     am_lock_init(&bank->lock, AM_RANK_BANK, "bank");
-    for (unsigned i = 0; i < AM_SHARDS; i++)
-        am_lock_init(&bank->part[i].lock, AM_RANK_LEAF, "frames");
     *ret_bank = &bank->base;
     return ACL_SUCCESS;
 
@@ -89,96 +84,19 @@ static void frame_push_locked(struct host_bank *bank, size_t frame)
         bank->spare[bank->store.n_frames - ++bank->n_clean] = (uint32_t)frame;
 }
 
-/* ---- the frames of a shard ---- */
-
-static bool part_take(struct host_bank *bank, uint32_t *ret_frame)
-{
-    union host_part *part = &bank->part[am_shard()];
-    bool has_one;
-
-    if (!atomic_load_explicit(&part->keeps, memory_order_relaxed))
-        return false;
-    am_lock(&part->lock);
-    has_one = part->n > 0;
-    if (has_one)
-        *ret_frame = part->frame[--part->n];
-    am_unlock(&part->lock);
-    return has_one;
-}
-
-static bool part_give(struct host_bank *bank, size_t frame)
-{
-    union host_part *part = &bank->part[am_shard()];
-    bool has_room;
-
-    if (!atomic_load_explicit(&part->keeps, memory_order_relaxed))
-        return false;
-    am_lock(&part->lock);
-    has_room = part->n < HOST_PART_FRAMES;
-    if (has_room)
-        part->frame[part->n++] = (uint32_t)frame;
-    am_unlock(&part->lock);
-    return has_room;
-}
-
-static void parts_collect_locked(struct host_bank *bank) AM_REQUIRES(bank->lock)
-{
-    for (unsigned i = 0; i < AM_SHARDS; i++) {
-        union host_part *part = &bank->part[i];
-
-        am_lock(&part->lock);
-        while (part->n > 0)
-            frame_push_locked(bank, part->frame[--part->n]);
-        am_unlock(&part->lock);
-    }
-}
-
-static void bank_lock(struct host_bank *bank) AM_ACQUIRE(bank->lock)
-{
-    if (am_lock_try(&bank->lock))
-        return;
-    atomic_store_explicit(&bank->part[am_shard()].keeps, true, memory_order_relaxed);
-    am_lock(&bank->lock);
-}
-
-/* ---- all frames ---- */
-
-/* At most n frames, written ones first; returns how many. */
-static size_t frames_pop_locked(struct host_bank *bank, uint32_t *frames, size_t n)
-    AM_REQUIRES(bank->lock)
-{
-    size_t n_used = bank->n_used < n ? bank->n_used : n;
-    size_t n_clean = bank->n_clean < n - n_used ? bank->n_clean : n - n_used;
-    size_t fresh = bank->fresh;
-    uint32_t *used = bank->spare + bank->n_used;
-    uint32_t *clean = bank->spare + bank->store.n_frames - bank->n_clean;
-    size_t i;
-
-    for (i = 0; i < n_used; i++)
-        frames[i] = *--used;
-    for (; i < n_used + n_clean; i++)
-        frames[i] = *clean++;
-    for (; i < n && fresh < bank->store.n_frames; i++)
-        frames[i] = (uint32_t)fresh++;
-    bank->n_used -= n_used;
-    bank->n_clean -= n_clean;
-    bank->fresh = fresh;
-    return i;
-}
-
-/*
- * The core has counted n free frames for this thread.  Other threads may move frames from
- * part to part at the same time, so a single pass over the parts may miss some.
- */
+/* n frames, written ones first; the core has counted that many free ones. */
 static void frames_take_locked(struct host_bank *bank, uint32_t *frames, size_t n)
     AM_REQUIRES(bank->lock)
 {
-    size_t got = frames_pop_locked(bank, frames, n);
-
-    while (__builtin_expect(got < n, 0)) {
-        parts_collect_locked(bank);
-        got += frames_pop_locked(bank, frames + got, n - got);
+    for (size_t i = 0; i < n; i++) {
+        if (bank->n_used > 0)
+            frames[i] = bank->spare[--bank->n_used];
+        else if (bank->n_clean > 0)
+            frames[i] = bank->spare[bank->store.n_frames - bank->n_clean--];
+        else
+            frames[i] = (uint32_t)bank->fresh++;
     }
+    am_assert(bank->fresh <= bank->store.n_frames);
 }
 
 static bool frames_hold(struct host_bank *bank, size_t first, size_t n)
@@ -206,7 +124,7 @@ static void frames_give_locked(struct host_bank *bank, size_t first, size_t n)
          */
         am_unlock(&bank->lock);
         host_store_discard(&bank->store, first + room, n - room);
-        bank_lock(bank);
+        am_lock(&bank->lock);
     }
     for (size_t frame = first + n; frame-- > first;)
         frame_push_locked(bank, frame);
@@ -218,9 +136,7 @@ void host_mem_give_frames(struct am_mem *mem)
     struct host_mem *hm = host_mem(mem);
     size_t n = mem->size >> AM_CHUNK_SHIFT;
 
-    if (n == 1 && part_give(bank, hm->first))
-        return;
-    bank_lock(bank);
+    am_lock(&bank->lock);
     if (hm->frames == NULL) {
         frames_give_locked(bank, hm->first, n);
     } else {
@@ -240,38 +156,6 @@ static void frame_renew(struct host_bank *bank, size_t frame)
         atomic_fetch_or(state, HOST_FRAME_OLD);
 }
 
-static void mem_take_frame(struct host_bank *bank, struct host_mem *hm)
-{
-    uint32_t frame;
-
-    if (!part_take(bank, &frame)) {
-        bank_lock(bank);
-        frames_take_locked(bank, &frame, 1);
-        am_unlock(&bank->lock);
-    }
-    frame_renew(bank, frame);
-    hm->first = frame;
-}
-
-/* n frames as a list; where they are neighbours, the list is not needed and freed. */
-static void mem_take_frames(struct host_bank *bank, struct host_mem *hm, size_t n)
-{
-    bool is_one_run = true;
-
-    bank_lock(bank);
-    frames_take_locked(bank, hm->frames, n);
-    am_unlock(&bank->lock);
-    hm->first = hm->frames[0];
-    for (size_t i = 0; i < n; i++) {
-        frame_renew(bank, hm->frames[i]);
-        is_one_run = is_one_run && hm->frames[i] == hm->first + i;
-    }
-    if (is_one_run) {
-        free(hm->frames);
-        hm->frames = NULL;
-    }
-}
-
 static aclError mem_ready(struct am_mem *mem)
 {
     aclError rc = ACL_SUCCESS;
@@ -287,22 +171,32 @@ static aclError mem_ready(struct am_mem *mem)
     return rc;
 }
 
+/*
+ * n frames: one, or a list, which is freed where the frames are neighbours.
+ */
 static aclError mem_create_frames(struct am_mem *mem)
 {
     struct host_bank *bank = (struct host_bank *)mem->bank;
     struct host_mem *hm = host_mem(mem);
     size_t n = mem->size >> AM_CHUNK_SHIFT;
+    uint32_t one;
+    uint32_t *frames = n == 1 ? &one : am_sys_malloc(n * sizeof *frames);
+    bool is_one_run = true;
 
-    hm->store = &bank->store;
-    hm->frames = NULL;
-    if (n == 1) {
-        mem_take_frame(bank, hm);
-        return ACL_SUCCESS;
+    AM_REQUIRE(frames != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a list of %zu frames",
+               n);
+    am_lock(&bank->lock);
+    frames_take_locked(bank, frames, n);
+    am_unlock(&bank->lock);
+    for (size_t i = 0; i < n; i++) {
+        frame_renew(bank, frames[i]);
+        is_one_run = is_one_run && frames[i] == frames[0] + i;
     }
-    hm->frames = am_sys_malloc(n * sizeof *hm->frames);
-    AM_REQUIRE(hm->frames != NULL, ACL_ERROR_BAD_ALLOC,
-               "no memory for a list of %zu frames", n);
-    mem_take_frames(bank, hm, n);
+    hm->store = &bank->store;
+    hm->first = frames[0];
+    hm->frames = is_one_run ? NULL : frames;
+    if (is_one_run && n > 1)
+        free(frames);
     return ACL_SUCCESS;
 }
 

@@ -21,7 +21,6 @@
 
 #include "backend/backend.h"
 #include "base/lock.h"
-#include "base/shard.h"
 #include "base/util.h"
 
 /* The state of a frame. */
@@ -43,31 +42,17 @@ struct host_store {
     bool has_own_view; /* pinned: the view is not where the program reaches the memory */
 };
 
-/* Free frames that a shard's threads have for themselves. */
-#define HOST_PART_FRAMES 4
-
-union host_part {
-    struct {
-        struct am_lock lock;
-        uint32_t n; /* lock, as the next one */
-        uint32_t frame[HOST_PART_FRAMES];
-        atomic_bool keeps; /* its threads met others at the bank's lock */
-    };
-    char stride[AM_SHARD_STRIDE];
-};
-
 struct host_bank {
     struct am_bank base;
     struct host_store store; /* fd is -1 if each mem has a separate store */
     size_t n_used_max;       /* more than this many go back to the system */
     uint32_t *spare;
-    union host_part part[AM_SHARDS];
 
     /*
      * Free frames, all under lock.  spare[0 .. n_used) is a stack of frames that hold
      * bytes, and spare[n_frames - n_clean .. n_frames) one of frames that do not; frames
-     * from `fresh` on were never handed out.  n_used + n_clean + (n_frames - fresh) +
-     * frames of the parts + frames in use = n_frames.
+     * from `fresh` on were never handed out.  n_used + n_clean +
+     * (n_frames - fresh) + frames in use = n_frames.
      */
     struct am_lock lock;
     size_t n_used;
@@ -133,7 +118,7 @@ aclError host_error(int error, const char *what, size_t size);
 void host_mem_give_frames(struct am_mem *mem);
 
 /*
- * gate.c: memory does not move while it is in use.  A copy passes the gates of all its
+ * copy.c: memory does not move while it is in use.  A copy passes the gates of all its
  * spans at once and leaves them when it is done; a view pins its spans for longer.
  */
 void host_gate_enter(const struct am_span *dst, size_t dst_at, const struct am_span *src,
@@ -178,7 +163,7 @@ bool host_pages_can_collapse(void);
 int host_pages_bring(struct host_store *store, size_t at, size_t size);
 
 /*
- * room.c: whether the machine has `size` bytes to populate, 207001 where it has not.
+ * pages.c: whether the machine has `size` bytes to populate, 207001 where it has not.
  * `view` is where they are to be; pages that are there already take nothing.  NULL: none
  * are there.  *ret_part is how many of the bytes to populate before the next check.
  */
@@ -195,7 +180,7 @@ void host_map_undo(void *addr, size_t size, struct am_mem *mem);
  */
 void *host_remap(void *view, size_t size, void *addr);
 
-/* move.c: memmove, faster for long stretches that do not overlap */
+/* copy.c: memmove, faster for long stretches that do not overlap */
 void host_move(void *dst, const void *src, size_t size);
 /* pin.c */
 aclError host_pinned_create(struct am_mem *mem);

@@ -4,7 +4,7 @@
  * A descriptor of a device's store would give access to all of the device, so exported
  * memory first moves to a separate memfd.  Only frames that were written are copied;
  * all other frames read as zero afterwards.  The memory is not in use during the move
- * (gate.c), and later users find it in its new place.  The memfd is sealed against
+ * (gates, copy.c), and later users find it in its new place.  The memfd is sealed against
  * changes of its size, by which another process could make touching it fatal.
  *
  * The exporter's view of the memfd is mapped when a copy or a host view first uses the

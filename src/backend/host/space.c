@@ -1,10 +1,10 @@
 /*
  * Address space: reservations, and real mappings for memory that the program may touch.
  *
- * A reservation is PROT_NONE address space, so a stray access faults.  Addresses are
+ * A reservation is PROT_NONE address space, so a stray access faults.  The program's are
  * handed out from 16 TB up, where nothing else usually lies, so that an address that the
- * program learned, released and asks for again is still free.  Neighbouring reservations
- * are one mapping for the kernel.  Where 16 TB and up is taken (a sanitizer's shadow
+ * program learned, released and asks for again is still free; ours below.  Neighbouring
+ * reservations are one mapping for the kernel.  Where a window is taken (a sanitizer's shadow
  * memory, say), the kernel's choice serves.
  */
 #include "backend/host/host.h"
@@ -13,8 +13,6 @@
 #include "base/error.h"
 #include "base/sys.h"
 
-#define SPACE_LOW (16 * AM_TIB)
-#define SPACE_HIGH (80 * AM_TIB)    /* programs and libraries lie above */
 #define SPACE_END ((size_t)1 << 47) /* where most kernels stop */
 #define SPACE_TRIES 16
 
@@ -38,8 +36,17 @@ static int reserve_exact(void)
 }
 
 static struct am_lock space_lock = AM_LOCK_INIT(AM_RANK_LEAF, "space");
-static uintptr_t space_next =
-    SPACE_LOW; /* space_lock; where the next reservation is tried */
+
+/* Managed memory lies below, programs and libraries above. */
+static struct window {
+    uintptr_t low, high;
+    uintptr_t next; /* space_lock; where the next reservation is tried */
+} windows[] = {
+    {12 * AM_TIB, 16 * AM_TIB, 12 * AM_TIB}, /* ours */
+    {16 * AM_TIB, 80 * AM_TIB, 16 * AM_TIB}, /* the program's */
+};
+static struct window *const window_ours = &windows[0];
+static struct window *const window_program = &windows[1];
 
 /* At exactly `want`, or -errno. */
 static int reserve_at(uintptr_t want, size_t size)
@@ -80,27 +87,21 @@ int host_reserve_aligned(size_t size, size_t align, void **ret_addr)
     return 0;
 }
 
-aclError host_reserve_own(size_t size, size_t align, void **ret_addr)
-{
-    int rc = host_reserve_aligned(size, align, ret_addr);
-
-    return rc == 0 ? ACL_SUCCESS : host_error(-rc, "reserving addresses", size);
-}
-
 /* From where the last one ended; false when that did not work out in a few tries. */
-static bool reserve_next(size_t size, size_t align, void **ret_addr)
+static bool reserve_next(struct window *window, size_t size, size_t align,
+                         void **ret_addr)
 {
     bool is_done = false;
 
     am_lock(&space_lock);
     for (int i = 0; i < SPACE_TRIES && !is_done; i++) {
-        uintptr_t want = am_align_up(space_next, align);
+        uintptr_t want = am_align_up(window->next, align);
 
-        if (size > SPACE_HIGH - SPACE_LOW)
+        if (size > window->high - window->low)
             break;
-        if (want > SPACE_HIGH - size)
-            want = SPACE_LOW;
-        space_next = want + size;
+        if (want > window->high - size)
+            want = window->low;
+        window->next = want + size;
         is_done = reserve_at(want, size) == 0;
         if (is_done)
             *ret_addr = (void *)want;
@@ -109,15 +110,27 @@ static bool reserve_next(size_t size, size_t align, void **ret_addr)
     return is_done;
 }
 
+static aclError reserve_anywhere(struct window *window, size_t size, size_t align,
+                                 void **ret_addr)
+{
+    int rc = reserve_next(window, size, align, ret_addr)
+                 ? 0
+                 : host_reserve_aligned(size, align, ret_addr);
+
+    return rc == 0 ? ACL_SUCCESS : host_error(-rc, "reserving addresses", size);
+}
+
+aclError host_reserve_own(size_t size, size_t align, void **ret_addr)
+{
+    return reserve_anywhere(window_ours, size, align, ret_addr);
+}
+
 aclError host_reserve(size_t size, size_t align, void *want, void **ret_addr)
 {
     int rc;
 
-    if (want == NULL) {
-        if (reserve_next(size, align, ret_addr))
-            return ACL_SUCCESS;
-        return host_reserve_own(size, align, ret_addr);
-    }
+    if (want == NULL)
+        return reserve_anywhere(window_program, size, align, ret_addr);
     rc = reserve_at((uintptr_t)want, size);
     if (rc == -EEXIST)
         return am_fail(ACL_ERROR_RT_PARAM_INVALID,
@@ -138,8 +151,10 @@ aclError host_release(void *addr, size_t size)
     if (am_sys_munmap(addr, size) != 0)
         return host_error(errno, "releasing addresses", size);
     am_lock(&space_lock);
-    if (space_next == (uintptr_t)addr + size)
-        space_next = (uintptr_t)addr;
+    for (size_t i = 0; i < AM_ARRAY_SIZE(windows); i++) {
+        if (windows[i].next == (uintptr_t)addr + size)
+            windows[i].next = (uintptr_t)addr;
+    }
     am_unlock(&space_lock);
     return ACL_SUCCESS;
 }

@@ -6,7 +6,6 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "backend/remote/internal.h"
-#include "backend/remote/spawn.h"
 #include "base/epoch.h"
 #include "base/error.h"
 #include "base/sys.h"

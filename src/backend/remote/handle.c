@@ -9,7 +9,6 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/machine.h"
-#include "base/uuid.h"
 
 static const char magic[8] = "aclmemF1";
 

@@ -129,4 +129,35 @@ aclError am_remote_channel_acquire(struct am_remote_session **ret_session,
                                    unsigned *ret_channel);
 void am_remote_channel_release(struct am_remote_session *session, unsigned channel);
 
+/* spawn.c: starting the program aclmem-fabric, and messages to and from it. */
+
+/* The memory that both processes map. */
+aclError am_port_area_open(int *ret_fd, uint8_t **ret_area);
+/* Starts the process; it ends when the socket is closed. */
+aclError am_port_spawn(int *ret_socket);
+
+/* The file of ACLMEM_FABRIC_KEY. */
+aclError am_port_key_open(int *ret_fd);
+/* The first message: the options; `place` of the earlier process, or zero. */
+struct am_port_message am_port_begin(const struct am_port_place *place);
+
+/*
+ * Waits for room: 0 or -errno; -ETIMEDOUT: the process does not read.  fd is -1 for none,
+ * and stays the caller's.
+ */
+int am_port_send(int socket, const struct am_port_message *message, int fd);
+/* Waits up to ms milliseconds: 0, -EAGAIN, or -errno. */
+int am_port_receive(int socket, struct am_port_message *ret_message, int ms);
+
+/*
+ * records.c: a small file in the runtime directory from which aclmem info reads what a process
+ * imports from, and exports to, other machines.  The program makes and removes the file, the
+ * fabric process writes it, as rows of struct am_port_row.  The file of a process that was
+ * killed has no lock, and the next reader removes it.
+ */
+
+/* A new file: a descriptor, or -1; memory is shared without the file, too. */
+int am_remote_records_make(int directory);
+void am_remote_records_remove(int directory);
+
 #endif

@@ -6,14 +6,12 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "backend/remote/internal.h"
-#include "backend/remote/records.h"
-#include "backend/remote/spawn.h"
 #include "base/clock.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/options.h"
 #include "base/sys.h"
-#include "base/thread.h"
+#include "base/lock.h"
 
 #define SLICE_MS 500 /* a single wait for a message */
 /* Limit of processes in a row that end within a minute; then the process stays down. */

@@ -1,5 +1,5 @@
-/* See records.h. */
-#include "backend/remote/records.h"
+/* See internal.h. */
+#include "backend/remote/internal.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -9,7 +9,6 @@
 
 #include "base/sys.h"
 #include "base/text.h"
-#include "backend/remote/remote.h"
 
 #define PREFIX "fabric-"
 #define ROWS_MAX 1024

@@ -1,5 +1,5 @@
-/* See spawn.h. */
-#include "backend/remote/spawn.h"
+/* See internal.h. */
+#include "backend/remote/internal.h"
 
 #include <arpa/inet.h>
 #include <dlfcn.h>
@@ -14,7 +14,6 @@
 #include <sys/wait.h>
 
 #include "acl/error_codes/rt_error_codes.h"
-#include "backend/remote/remote.h"
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/fdpass.h"

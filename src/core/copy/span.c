@@ -39,14 +39,6 @@ static bool mapping_grants(const struct am_mapping *mapping, unsigned access,
            (!(access & AM_ACCESS_WRITE) || (mapping->can_write & bits) != 0);
 }
 
-/* Whether the memory's own domain may do everything. */
-static inline bool is_the_owners(const struct am_mapping *mapping)
-{
-    uint64_t bit = mapping->device < 0 ? AM_HOST_BIT : UINT64_C(1) << mapping->device;
-
-    return (mapping->can_read & mapping->can_write & bit) != 0;
-}
-
 /* Whether `device`, or else the memory's own, may do this. */
 static bool mapping_allows(const struct am_mapping *mapping, unsigned access,
                            int32_t device)
@@ -140,15 +132,23 @@ static void mapping_done(struct am_mapping *mapping, const void *addr)
     am_mapping_put(mapping);
 }
 
-/* There is room in the list. */
-static inline void spans_enter(struct am_spans *spans, struct am_mapping *mapping,
-                               uintptr_t addr, size_t size)
+/* Adds the mapping's n bytes of the `size` that are left; takes over the reference. */
+static aclError spans_add_mapping(struct am_spans *spans, struct am_mapping *mapping,
+                                  uintptr_t addr, size_t n, size_t size, unsigned access,
+                                  int32_t device, const char *what)
 {
     int32_t own = mapping->device;
+    aclError rc = spans->n == spans->n_max ? spans_grow(spans) : ACL_SUCCESS;
 
+    if (rc == ACL_SUCCESS)
+        rc = mapping_check(spans, mapping, addr, size, access, device, what);
+    if (rc != ACL_SUCCESS) {
+        am_mapping_put(mapping);
+        return rc;
+    }
     spans->list[spans->n++] = (struct am_span){
         .addr = (void *)addr,
-        .size = size,
+        .size = n,
         .mem = &mapping->phys->mem,
         .offset = addr - mapping->start,
         .owner = mapping,
@@ -165,23 +165,6 @@ static inline void spans_enter(struct am_spans *spans, struct am_mapping *mappin
         spans->has |= AM_SPANS_MANAGED;
     spans->has |= mapping->may_alias ? AM_SPANS_ALIAS : 0;
     spans->has |= mapping->is_remote ? AM_SPANS_REMOTE : 0;
-}
-
-/* Adds the mapping's part of the range; takes over the reference. */
-static aclError spans_add_mapping(struct am_spans *spans, struct am_mapping *mapping,
-                                  uintptr_t addr, size_t size)
-{
-    size_t left = mapping->size - (addr - mapping->start);
-    aclError rc;
-
-    if (spans->n == spans->n_max) {
-        rc = spans_grow(spans);
-        if (rc != ACL_SUCCESS) {
-            mapping_done(mapping, (void *)addr);
-            return rc;
-        }
-    }
-    spans_enter(spans, mapping, addr, size < left ? size : left);
     return ACL_SUCCESS;
 }
 
@@ -249,65 +232,31 @@ void am_spans_init(struct am_spans *spans)
     spans->has = 0;
 }
 
-/* The range is what begins in this mapping, or NULL, whose reference it takes over. */
-static __attribute__((noinline)) aclError
-spans_open_any(struct am_spans *spans, struct am_mapping *mapping, uintptr_t at,
-               size_t size, unsigned access, int32_t device, const char *what)
-{
-    aclError rc = ACL_SUCCESS;
-
-    while (size > 0) {
-        size_t n;
-
-        if (mapping == NULL) {
-            rc = spans_add_host(spans, at, size, access, what);
-            break;
-        }
-        rc = mapping_check(spans, mapping, at, size, access, device, what);
-        if (rc != ACL_SUCCESS) {
-            am_mapping_put(mapping);
-            break;
-        }
-        rc = spans_add_mapping(spans, mapping, at, size);
-        if (rc != ACL_SUCCESS)
-            break;
-        n = spans->list[spans->n - 1].size;
-        at += n;
-        size -= n;
-        if (size > 0)
-            mapping = am_mapping_get(at);
-    }
-    if (rc != ACL_SUCCESS)
-        am_spans_close(spans);
-    return rc;
-}
-
-/* Most ranges lie in one mapping, whose own device may do everything with it. */
 AM_HOT aclError am_spans_open(struct am_spans *spans, const void *addr, size_t size,
                               unsigned access, int32_t device, const char *what)
 {
     uintptr_t at = (uintptr_t)addr;
-    struct am_mapping *mapping;
+    aclError rc = ACL_SUCCESS;
 
     am_spans_init(spans);
-    if (size == 0)
-        return ACL_SUCCESS;
-    mapping = am_mapping_get(at);
-    if (__builtin_expect(
-            mapping == NULL || size > mapping->size - (at - mapping->start) ||
-                mapping->home != mapping->device || !is_the_owners(mapping) ||
-                (mapping->owner != NULL && mapping->owner->pin == NULL),
-            0))
-        return spans_open_any(spans, mapping, at, size, access, device, what);
-    if (mapping->owner != NULL) {
-        aclError rc = mapping->owner->pin(at, size, what);
+    while (size > 0) {
+        struct am_mapping *mapping = am_mapping_get(at);
+        size_t n = size;
 
+        if (mapping == NULL) {
+            rc = spans_add_host(spans, at, size, access, what);
+        } else {
+            n = mapping->size - (at - mapping->start);
+            n = n < size ? n : size;
+            rc = spans_add_mapping(spans, mapping, at, n, size, access, device, what);
+        }
         if (rc != ACL_SUCCESS) {
-            am_mapping_put(mapping);
+            am_spans_close(spans);
             return rc;
         }
+        at += n;
+        size -= n;
     }
-    spans_enter(spans, mapping, at, size);
     return ACL_SUCCESS;
 }
 
@@ -330,18 +279,54 @@ aclError am_spans_open_device(struct am_spans *spans, const void *addr, size_t s
     return rc;
 }
 
+static void span_close(const struct am_span *span)
+{
+    if (span->mem != NULL)
+        mapping_done(span->owner, span->addr);
+    else if (span->owner != NULL)
+        am_registered_put(span->owner);
+}
+
 void am_spans_close(struct am_spans *spans)
 {
-    for (size_t i = 0; i < spans->n; i++) {
-        const struct am_span *span = &spans->list[i];
-
-        if (span->mem != NULL)
-            mapping_done(span->owner, span->addr);
-        else if (span->owner != NULL)
-            am_registered_put(span->owner);
-    }
+    for (size_t i = 0; i < spans->n; i++)
+        span_close(&spans->list[i]);
     if (spans->list != spans->inline_list)
         free(spans->list);
+    am_spans_init(spans);
+}
+
+void am_spans_drop(struct am_spans *spans)
+{
+    for (size_t i = 0; i < spans->n; i++) {
+        struct am_span *span = &spans->list[i];
+
+        span_close(span);
+        *span = (struct am_span){.addr = span->addr, .size = span->size};
+    }
+}
+
+aclError am_spans_reopen(struct am_spans *spans, const struct am_spans *ranges,
+                         unsigned access, int32_t device, const char *what)
+{
+    if (ranges->n == 1)
+        return am_spans_open(spans, ranges->list[0].addr, ranges->list[0].size, access,
+                             device, what);
+    am_spans_init(spans);
+    for (size_t i = 0; i < ranges->n; i++) {
+        const struct am_span *range = &ranges->list[i];
+        struct am_spans more;
+        aclError rc =
+            am_spans_open(&more, range->addr, range->size, access, device, what);
+
+        if (rc == ACL_SUCCESS)
+            rc = am_spans_join(spans, &more);
+        if (rc != ACL_SUCCESS) {
+            am_spans_close(spans);
+            return rc;
+        }
+    }
+    return ACL_SUCCESS;
 }
 
 void am_spans_move(struct am_spans *to, struct am_spans *from)

@@ -59,6 +59,7 @@ aclError am_spans_open(struct am_spans *spans, const void *addr, size_t size,
 /* The same for what must be memory of a device. */
 aclError am_spans_open_device(struct am_spans *spans, const void *addr, size_t size,
                               unsigned access, int32_t device, const char *what);
+/* The list is empty then: closing it again does nothing. */
 void am_spans_close(struct am_spans *spans);
 /*
  * For a copy between devices, which one of them does: whether `device` itself can reach
@@ -67,6 +68,11 @@ void am_spans_close(struct am_spans *spans);
  */
 bool am_spans_are_reachable(const struct am_spans *spans, unsigned access,
                             int32_t device);
+/* Does not keep the ranges alive any longer; their addresses stay. */
+void am_spans_drop(struct am_spans *spans);
+/* Finds the memory that is at the addresses of `ranges` now, as am_spans_open() does. */
+aclError am_spans_reopen(struct am_spans *spans, const struct am_spans *ranges,
+                         unsigned access, int32_t device, const char *what);
 /* Moves the list to another place in memory. */
 void am_spans_move(struct am_spans *to, struct am_spans *from);
 

@@ -36,17 +36,6 @@ uint64_t am_view_count(void)
     return n_views;
 }
 
-/* Opens it, without the lock: memory that is being moved is waited for. */
-static aclError view_open(struct view *view, bool must_be_private)
-{
-    void *addr;
-
-    AM_TRY(view->backend->view_open(view->spans.list, view->spans.n, must_be_private,
-                                    &addr, &view->is_private));
-    view->addr = (uintptr_t)addr;
-    return ACL_SUCCESS;
-}
-
 static void view_shut(struct view *view)
 {
     view->backend->view_close(view->spans.list, view->spans.n, (void *)view->addr,
@@ -66,20 +55,21 @@ static bool view_list(struct view *view)
 }
 
 /*
- * The backend's address, or a private one where that is taken.  The view enters the tree.
+ * Opens and lists the view at the backend's address, or at a private one where that is taken.
+ * Without the lock: memory that is being moved is waited for.
  */
 static aclError view_enter(struct view *view)
 {
-    bool is_listed;
-    aclError rc = view_open(view, false);
+    for (bool must_be_private = false;; must_be_private = true) {
+        void *addr;
 
-    if (rc != ACL_SUCCESS || view_list(view))
-        return rc;
-    view_shut(view);
-    AM_TRY(view_open(view, true));
-    is_listed = view_list(view);
-    am_assert(is_listed); /* the only view with a private address */
-    return ACL_SUCCESS;
+        AM_TRY(view->backend->view_open(view->spans.list, view->spans.n, must_be_private,
+                                        &addr, &view->is_private));
+        view->addr = (uintptr_t)addr;
+        if (view_list(view))
+            return ACL_SUCCESS;
+        view_shut(view);
+    }
 }
 
 aclError am_view_open(const void *addr, size_t size, void **ret_addr)
@@ -100,27 +90,19 @@ aclError am_view_open(const void *addr, size_t size, void **ret_addr)
     view->backend = am_setup.backend;
     rc = am_spans_open(&view->spans, addr, size, AM_ACCESS_ALL | AM_SPANS_TURN, device,
                        "devPtr");
-    if (rc != ACL_SUCCESS)
-        goto err_free;
-    if (view->spans.list[0].mem == NULL) {
+    if (rc == ACL_SUCCESS && view->spans.list[0].mem == NULL)
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not mapped device memory", addr);
-        goto err_spans;
-    }
-    if (view->spans.has & AM_SPANS_REMOTE) {
+    else if (rc == ACL_SUCCESS && (view->spans.has & AM_SPANS_REMOTE))
         rc = am_fail(
             ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
             "%p is memory of another machine, which has no address here; copy it", addr);
-        goto err_spans;
+    if (rc == ACL_SUCCESS)
+        rc = view_enter(view);
+    if (rc == ACL_SUCCESS) {
+        *ret_addr = (void *)view->addr;
+        return ACL_SUCCESS;
     }
-    rc = view_enter(view);
-    if (rc != ACL_SUCCESS)
-        goto err_spans;
-    *ret_addr = (void *)view->addr;
-    return ACL_SUCCESS;
-
-err_spans:
     am_spans_close(&view->spans);
-err_free:
     free(view);
     return rc;
 }

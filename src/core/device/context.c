@@ -19,23 +19,15 @@ void am_context_put(struct am_context *context)
         am_named_free(&context->named);
 }
 
-/* This process uses the device; fails if too many processes do. */
-static aclError device_use(struct am_device *device)
-{
-    struct am_domain *domain = am_domain_get(&device->domain);
-    aclError rc = domain != NULL ? am_domain_use(domain) : ACL_SUCCESS;
-
-    am_domain_put(domain);
-    return rc;
-}
-
 static aclError context_create_locked(int32_t device, bool is_primary,
                                       struct am_context **ret_context)
     AM_REQUIRES(am_devices.lock)
 {
+    struct am_domain *domain = am_devices.device[device].domain;
     struct am_context *context;
 
-    AM_TRY(device_use(&am_devices.device[device]));
+    if (domain != NULL) /* fails if too many processes use the device */
+        AM_TRY(am_domain_use(domain));
     context = am_named_alloc(AM_KIND_CONTEXT, sizeof *context);
     AM_REQUIRE(context != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a context");
     context->device = device;
@@ -91,8 +83,7 @@ aclError am_context_create(int32_t device, void **ret_handle)
     return rc;
 }
 
-/* The default context becomes the thread's current one. */
-static aclError device_enter(struct am_device *device, bool is_counted)
+aclError am_device_enter(struct am_device *device, bool is_counted)
 {
     aclError rc = ACL_SUCCESS;
 
@@ -105,11 +96,6 @@ static aclError device_enter(struct am_device *device, bool is_counted)
     }
     am_unlock(&am_devices.lock);
     return rc;
-}
-
-aclError am_device_set(struct am_device *device)
-{
-    return device_enter(device, true);
 }
 
 aclError am_context_get(void *handle, struct am_context **ret_context)
@@ -157,7 +143,7 @@ void *am_context_current(void)
     /* The default device of aclInit's file is not counted as set. */
     if (am_setup.default_device >= 0 &&
         am_device_find(am_setup.default_device, &device) == ACL_SUCCESS &&
-        device_enter(device, false) == ACL_SUCCESS)
+        am_device_enter(device, false) == ACL_SUCCESS)
         return am_current.handle;
     return NULL;
 }

@@ -39,8 +39,8 @@ static inline struct am_context *am_current_find(void)
                                      : am_named_find(AM_KIND_CONTEXT, am_current.handle);
 }
 
-/* aclrtSetDevice: one more user; the default context becomes the thread's current one. */
-aclError am_device_set(struct am_device *device);
+/* The default context becomes the thread's current one; is_counted: as aclrtSetDevice does. */
+aclError am_device_enter(struct am_device *device, bool is_counted);
 /* aclrtCreateContext, aclrtSetCurrentContext; am_context_destroy() is in core/devices.h. */
 aclError am_context_create(int32_t device, void **ret_handle);
 aclError am_context_set_current(void *handle);

@@ -6,14 +6,7 @@
  * for.  The memory of a device is counted over all processes, in the ledger; the host's in
  * each process.  A domain is created when the library starts.  Memory that is in use when the
  * library stops keeps its domain, and the next start creates a new one: the library has a
- * reference, and each shard has one until the domain is closed and no memory is entered in
- * the shard.
- *
- * Threads that allocate and free at the same time contend on the counters of used bytes.  A
- * thread that detects contention keeps the bytes that it frees as a credit of its shard:
- * the bytes stay charged, and later allocations of the shard's threads use them.  Credits are
- * small, do not count as used in this process, and are released when the device runs short or
- * is no longer used.
+ * reference, and each phys in the domain has one.
  */
 #ifndef AM_CORE_DOMAIN_H
 #define AM_CORE_DOMAIN_H
@@ -25,9 +18,8 @@
 
 #include "acl/acl_base.h"
 #include "backend/backend.h"
-#include "base/lock.h"
 #include "base/epoch.h"
-#include "base/shard.h"
+#include "base/lock.h"
 #include "core/ledger/ledger.h"
 
 /* Pinned memory is the program's own to touch, whatever the domain's other memory is. */
@@ -35,19 +27,6 @@ enum am_bank_kind { AM_BANK_MAIN, AM_BANK_PINNED, AM_BANK_COUNT };
 
 struct am_phys;
 struct am_reclaim;
-
-/* A shard's part of a domain. */
-union am_domain_part {
-    struct {
-        struct am_lock lock;
-        bool is_closed;              /* lock; the library stops: no memory is entered */
-        unsigned n_physes;           /* lock; entered and not freed */
-        LIST_HEAD(, am_phys) physes; /* lock; physes that end with the device */
-        atomic_size_t credit;        /* bytes that are charged and not in use */
-        atomic_bool keeps;           /* freed bytes become credit */
-    };
-    char stride[AM_SHARD_STRIDE];
-};
 
 struct am_domain {
     atomic_uint refs;
@@ -58,28 +37,19 @@ struct am_domain {
     const struct am_reclaim *reclaim; /* NULL: no heap */
     bool is_isolated; /* the options of the library's start, for the bank */
     bool commit_now;
-    size_t credit_max;                             /* bytes of credit of a shard */
-    atomic_bool has_credits;                       /* some shard keeps, or kept, some */
     _Atomic(struct am_bank *) bank[AM_BANK_COUNT]; /* NULL until it is needed */
-    struct am_lock lock;                           /* taken to open a bank */
-    union am_domain_part part[AM_SHARDS];
-    /*
-     * Charged to physical memory, heaps and credits of this process; at most capacity.
-     * Behind the parts, whose last one keeps these from the lines of the fields above.
-     */
-    atomic_size_t used;
+    struct am_lock lock;
+    bool is_closed;              /* lock; the library stops: no memory is entered */
+    LIST_HEAD(, am_phys) physes; /* lock; physes that end with the device */
+    atomic_size_t used; /* charged to physical memory and heaps of this process */
     atomic_size_t peak; /* the most that used ever was */
     struct am_deferred deferred;
 };
 
+/* Usage is entered in the ledger; NULL: it is counted in this process alone. */
 aclError am_domain_create(int32_t device, int32_t driver, size_t capacity,
-                          struct am_domain **ret_domain);
-/* From now on, and before anything else, what is used is entered in the ledger. */
-void am_domain_enter(struct am_domain *domain, struct am_ledger *ledger);
+                          struct am_ledger *ledger, struct am_domain **ret_domain);
 void am_domain_put(struct am_domain *domain);
-
-/* The domain that *slot points to, with one more reference; NULL: the library is stopping. */
-struct am_domain *am_domain_get(_Atomic(struct am_domain *) *slot);
 
 /*
  * Bytes that the program has allocated, with shared memory; memory that the heaps keep
@@ -126,7 +96,7 @@ void am_domain_set_collect(bool (*collect)(void));
 size_t am_domain_idle(struct am_domain *domain);
 bool am_domain_trim(struct am_domain *domain);
 
-/* No memory is entered from now on; the last memory to leave drops the shard's reference. */
+/* No memory is entered from now on. */
 void am_domain_close(struct am_domain *domain);
 
 /* The bank, opened if need be. */

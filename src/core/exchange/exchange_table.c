@@ -13,7 +13,6 @@
 #include "base/error.h"
 #include "base/fdpass.h"
 #include "base/lock.h"
-#include "base/random.h"
 #include "base/sys.h"
 #include "base/util.h"
 

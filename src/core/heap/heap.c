@@ -8,7 +8,8 @@
 #include "core/vmm/phys.h"
 
 #define IDLE_PART 16 /* idle runs of all shards are at most this part of the domain; */
-/* those of a shard at most: */
+#define SHARD_IDLE (8 * AM_MIB) /* those of a shard at least; */
+/* at most: */
 static const size_t idle_max[AM_HEAP_KINDS] = {
     [AM_HEAP_DEVICE] = 32 * AM_MIB,
     [AM_HEAP_HOST] = 64 * AM_MIB,
@@ -38,12 +39,18 @@ static void module_add(struct am_heap *heap, const struct am_block *block)
         ;
 }
 
-/* The block is no longer the program's; the caller has the lock of its shard. */
-static void block_end(struct am_heap *heap, struct am_block *block)
+/*
+ * The block is no longer the program's; false: it was not.  The caller has the lock of its shard.
+ * *ret_is_free: the caller releases the block.
+ */
+static bool block_end(struct am_heap *heap, struct am_block *block, bool *ret_is_free)
 {
-    block->is_live = false;
-    if (block->module != AM_MODULE_APP)
+    uint32_t state = atomic_fetch_and(&block->state, ~AM_BLOCK_LIVE);
+
+    *ret_is_free = state == AM_BLOCK_LIVE;
+    if ((state & AM_BLOCK_LIVE) && block->module != AM_MODULE_APP)
         atomic_fetch_sub(&heap->modules[block->module].now, block_room(heap, block));
+    return (state & AM_BLOCK_LIVE) != 0;
 }
 
 /* ---- allocation ---- */
@@ -60,8 +67,12 @@ static aclError block_begin_locked(struct am_run *run, const struct am_block *wa
     struct am_block *block;
 
     AM_TRY(am_run_take_locked(run, &block));
-    *block = *want;
+    block->asked = want->asked;
+    block->module = want->module;
+    block->pad = want->pad;
+    block->page_shift = want->page_shift;
     module_add(run->shard->heap, block);
+    atomic_store_explicit(&block->state, AM_BLOCK_LIVE, memory_order_release);
     *ret_addr = (void *)(run->start + (size_t)(block - run->blocks) * run->stride);
     return ACL_SUCCESS;
 }
@@ -161,8 +172,7 @@ aclError am_heap_malloc(struct am_heap *heap, size_t asked, size_t pad, uint32_t
     struct am_block want = {.asked = asked,
                             .module = (uint8_t)module,
                             .pad = (uint8_t)pad,
-                            .page_shift = (uint8_t)__builtin_ctz(page),
-                            .is_live = true};
+                            .page_shift = (uint8_t)__builtin_ctz(page)};
     void *addr;
 
     if (room <= AM_SMALL_MAX && page <= AM_CHUNK)
@@ -183,6 +193,11 @@ struct found {
     struct am_block block;
 };
 
+static bool found_is_live(const struct found *found)
+{
+    return (found->block.state & AM_BLOCK_LIVE) != 0;
+}
+
 /* The run and the block that addr lies in or behind; false: addr is no memory of a heap. */
 static bool run_find(uintptr_t addr, struct found *ret_found)
 {
@@ -202,6 +217,14 @@ static bool run_find(uintptr_t addr, struct found *ret_found)
     return true;
 }
 
+static void block_read(const struct am_block *block, struct am_block *ret_block)
+{
+    ret_block->state = atomic_load(&block->state);
+    ret_block->asked = block->asked;
+    ret_block->pad = block->pad;
+    ret_block->page_shift = block->page_shift;
+}
+
 /* The same with the record of the block. */
 static bool block_find(uintptr_t addr, struct found *ret_found)
 {
@@ -211,7 +234,7 @@ static bool block_find(uintptr_t addr, struct found *ret_found)
         return false;
     run = ret_found->run;
     am_latch_take(&run->shard->lock);
-    ret_found->block = run->blocks[ret_found->i];
+    block_read(&run->blocks[ret_found->i], &ret_found->block);
     am_latch_give(&run->shard->lock);
     return true;
 }
@@ -230,7 +253,7 @@ bool am_heap_find(const void *addr, struct am_block_info *ret_info)
     struct found found;
     struct am_bounds bounds;
 
-    if (!block_find((uintptr_t)addr, &found) || !found.block.is_live)
+    if (!block_find((uintptr_t)addr, &found) || !found_is_live(&found))
         return false;
     bounds = block_bounds(&found);
     if ((uintptr_t)addr - bounds.start >= bounds.size)
@@ -267,24 +290,15 @@ static aclError free_mapped(enum am_heap_kind kind, void *addr,
                    owner != NULL ? owner->name : "aclrtMapMem", malloc_names[kind]);
 }
 
-/* An address that no block has. */
+/* An address that no live block has. */
 static aclError free_foreign(enum am_heap_kind kind, void *addr)
 {
-    struct am_mapping *mapping = am_mapping_get((uintptr_t)addr);
-    const struct am_owner *owner = mapping != NULL ? mapping->owner : NULL;
-    bool is_heaps = mapping != NULL && am_heap_owns(mapping);
+    const struct am_mapping *mapping = am_mapping_find((uintptr_t)addr);
 
-    if (mapping != NULL)
-        am_mapping_put(mapping);
-    else if (am_vspace_is_reserved((uintptr_t)addr, 1, &owner))
-        is_heaps = owner != NULL;
-    AM_REQUIRE(
-        !is_heaps, ACL_ERROR_RT_PARAM_INVALID,
-        "no live block starts at %p: the block was already freed, or never allocated",
-        addr);
-    if (mapping != NULL)
-        return free_mapped(kind, addr, owner);
-    return am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not memory of %s", addr,
+    if (mapping != NULL && !am_heap_owns(mapping))
+        return free_mapped(kind, addr, mapping->owner);
+    return am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                   "%p is not memory of %s, or its block was already freed", addr,
                    malloc_names[kind]);
 }
 
@@ -293,7 +307,7 @@ static aclError free_refuse(enum am_heap_kind kind, void *addr)
     enum am_heap_kind real;
     struct found found;
 
-    if (!block_find((uintptr_t)addr, &found) || !found.block.is_live)
+    if (!block_find((uintptr_t)addr, &found) || !found_is_live(&found))
         return free_foreign(kind, addr);
     real = found.run->shard->heap->kind;
     AM_REQUIRE(real == kind, ACL_ERROR_RT_PARAM_INVALID, "%p is %s memory; %s frees it",
@@ -303,12 +317,9 @@ static aclError free_refuse(enum am_heap_kind kind, void *addr)
                    found.block.asked, (void *)found.start);
 }
 
-/* A block that is neither live nor pinned is free. */
-static void block_settle_locked(struct am_run *run, uint32_t i,
-                                struct am_run_stack *doomed)
+static void block_release_locked(struct am_run *run, uint32_t i,
+                                 struct am_run_stack *doomed)
 {
-    if (run->blocks[i].is_live || run->blocks[i].n_pins > 0)
-        return;
     am_run_release_locked(run, i);
     am_run_settle_locked(run, doomed);
 }
@@ -319,17 +330,16 @@ aclError am_heap_free(enum am_heap_kind kind, void *addr)
     struct found found;
     struct am_run *run;
     bool was_live;
+    bool is_free;
 
     if (!run_find((uintptr_t)addr, &found) || found.start != (uintptr_t)addr ||
         found.run->shard->heap->kind != kind)
         return free_refuse(kind, addr);
     run = found.run;
     am_latch_take(&run->shard->lock);
-    was_live = run->blocks[found.i].is_live;
-    if (was_live) {
-        block_end(run->shard->heap, &run->blocks[found.i]);
-        block_settle_locked(run, found.i, &doomed);
-    }
+    was_live = block_end(run->shard->heap, &run->blocks[found.i], &is_free);
+    if (is_free)
+        block_release_locked(run, found.i, &doomed);
     am_latch_give(&run->shard->lock);
     if (!SLIST_EMPTY(&doomed))
         am_run_destroy_all(&doomed);
@@ -338,45 +348,17 @@ aclError am_heap_free(enum am_heap_kind kind, void *addr)
 
 /* ---- pins ---- */
 
-/* Whether queued work may use the range; the block is not modified. */
-static aclError pin_check(const struct found *found, uintptr_t addr, size_t size,
-                          const char *what)
+static aclError pin_refuse(uintptr_t addr, uintptr_t start, uint32_t state,
+                           const char *what)
 {
-    size_t at = addr - found->start;
-
-    AM_REQUIRE(found->block.is_live, ACL_ERROR_RT_PARAM_INVALID,
+    AM_REQUIRE(state & AM_BLOCK_LIVE, ACL_ERROR_RT_PARAM_INVALID,
                "%s: there is no live block at %p; the block has been freed", what,
                (void *)addr);
-    if (!am_is_within(found->block.asked, at, size)) {
-        struct am_bounds bounds = block_bounds(found);
-
-        if (!am_is_within(bounds.size, at, size))
-            return am_bounds_refuse(&bounds, addr, size, what);
-    }
-    AM_REQUIRE(found->block.n_pins < AM_PINS_MAX, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-               "%s: %u queued operations use the block at %p, which is the limit; wait "
-               "for some with aclrtSynchronizeStream",
-               what, AM_PINS_MAX, (void *)found->start);
-    return ACL_SUCCESS;
-}
-
-AM_HOT static aclError heap_pin(uintptr_t addr, size_t size, const char *what)
-{
-    struct found found = {.start = addr};
-    struct am_run *run;
-    aclError rc;
-
-    /* The mapping was removed since the caller found it, or has no block there. */
-    if (!run_find(addr, &found))
-        return pin_check(&found, addr, size, what);
-    run = found.run;
-    am_latch_take(&run->shard->lock);
-    found.block = run->blocks[found.i];
-    rc = pin_check(&found, addr, size, what);
-    if (rc == ACL_SUCCESS)
-        run->blocks[found.i].n_pins++;
-    am_latch_give(&run->shard->lock);
-    return rc;
+    return am_fail(
+        ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+        "%s: %u queued operations use the block at %p, which is the limit; wait "
+        "for some with aclrtSynchronizeStream",
+        what, AM_PINS_MAX, (void *)start);
 }
 
 static void heap_unpin(struct am_mapping *mapping, uintptr_t addr)
@@ -385,11 +367,38 @@ static void heap_unpin(struct am_mapping *mapping, uintptr_t addr)
     struct am_run *run = mapping->owner_data;
     uint32_t i = am_run_index(run, addr - mapping->start);
 
+    if (atomic_fetch_sub(&run->blocks[i].state, 1) != 1)
+        return; /* the block is live, or another pin is left */
     am_latch_take(&run->shard->lock);
-    run->blocks[i].n_pins--;
-    block_settle_locked(run, i, &doomed);
+    block_release_locked(run, i, &doomed);
     am_latch_give(&run->shard->lock);
     am_run_destroy_all(&doomed);
+}
+
+AM_HOT static aclError heap_pin(uintptr_t addr, size_t size, const char *what)
+{
+    struct found found;
+    struct am_block *block;
+    struct am_bounds bounds;
+    uint32_t state;
+
+    /* The mapping was removed since the caller found it, or has no block there. */
+    if (!run_find(addr, &found))
+        return pin_refuse(addr, addr, 0, what);
+    block = &found.run->blocks[found.i];
+    state = atomic_load_explicit(&block->state, memory_order_relaxed);
+    do {
+        if (!(state & AM_BLOCK_LIVE) || state == (AM_BLOCK_LIVE | AM_PINS_MAX))
+            return pin_refuse(addr, found.start, state, what);
+    } while (!atomic_compare_exchange_weak(&block->state, &state, state + 1));
+    if (am_is_within(block->asked, addr - found.start, size))
+        return ACL_SUCCESS;
+    block_read(block, &found.block); /* which stays as it is while it is pinned */
+    bounds = block_bounds(&found);
+    if (am_is_within(bounds.size, addr - found.start, size))
+        return ACL_SUCCESS;
+    heap_unpin(found.run->mapping, addr);
+    return am_bounds_refuse(&bounds, addr, size, what);
 }
 
 static bool heap_find_block(uintptr_t addr, struct am_bounds *ret_bounds)
@@ -417,7 +426,7 @@ const struct am_owner am_heap_owners[AM_HEAP_KINDS] = {
 
 static aclError share_check(const struct found *found, uintptr_t addr, size_t size)
 {
-    AM_REQUIRE(found->block.is_live && found->run->shard->heap->kind == AM_HEAP_DEVICE,
+    AM_REQUIRE(found_is_live(found) && found->run->shard->heap->kind == AM_HEAP_DEVICE,
                ACL_ERROR_RT_PARAM_INVALID, "%p is not memory of aclrtMalloc",
                (void *)addr);
     AM_REQUIRE(found->start == addr, ACL_ERROR_RT_PARAM_INVALID,
@@ -443,7 +452,7 @@ aclError am_heap_share(void *addr, size_t size, struct am_phys **ret_phys)
                "%p is not memory of aclrtMalloc", addr);
     run = found.run;
     am_latch_take(&run->shard->lock);
-    found.block = run->blocks[found.i];
+    block_read(&run->blocks[found.i], &found.block);
     rc = share_check(&found, (uintptr_t)addr, size);
     if (rc == ACL_SUCCESS) {
         run->is_dead = true;
@@ -478,7 +487,10 @@ static void heap_open(struct am_domain *domain, enum am_heap_kind kind)
     if (classes[kind].n == 0)
         am_classes_init(&classes[kind], kind == AM_HEAP_HOST ? 4096 : AM_BLOCK_ALIGN);
     heap->classes = &classes[kind];
-    heap->n_shards = part >= AM_HEAP_SHARDS * AM_CHUNK ? AM_HEAP_SHARDS : 1;
+    heap->n_shards = (unsigned)(part / SHARD_IDLE);
+    heap->n_shards = heap->n_shards < 1                ? 1
+                     : heap->n_shards > AM_HEAP_SHARDS ? AM_HEAP_SHARDS
+                                                       : heap->n_shards;
     part /= heap->n_shards;
     heap->idle_max = part < idle_max[kind] ? part : idle_max[kind];
     for (int i = 0; i < AM_MODULES; i++)
@@ -502,12 +514,13 @@ void am_heap_open(struct am_domain *domain)
 /* Blocks that are pinned stay in use until their last pin ends. */
 static void run_kill_locked(struct am_run *run, struct am_run_stack *doomed)
 {
+    bool is_free;
+
     run->is_dead = true;
     for (uint32_t i = am_run_next_used(run, 0); i < run->n_blocks;
          i = am_run_next_used(run, i + 1)) {
-        if (run->blocks[i].is_live)
-            block_end(run->shard->heap, &run->blocks[i]);
-        if (run->blocks[i].n_pins == 0)
+        (void)block_end(run->shard->heap, &run->blocks[i], &is_free);
+        if (is_free)
             am_run_release_locked(run, i);
     }
     am_run_settle_locked(run, doomed);
@@ -537,26 +550,36 @@ static bool heap_release(struct am_heap *heap, bool is_killed)
     return has_any;
 }
 
-void am_heap_kill(struct am_domain *domain)
+/* The same for the heaps of a domain, which are closed with is_closed. */
+static bool domain_release(struct am_domain *domain, bool is_killed, bool is_closed)
 {
+    bool has_any = false;
+
     for (int kind = 0; kind < AM_HEAP_KINDS; kind++) {
         struct am_heap *heap = am_heap_of(domain->device, (enum am_heap_kind)kind);
 
-        if (heap->domain == domain)
-            heap_release(heap, true);
+        if (heap->domain != domain)
+            continue;
+        if (is_closed)
+            heap->domain = NULL;
+        has_any |= heap_release(heap, is_killed);
     }
+    return has_any;
+}
+
+void am_heap_kill(struct am_domain *domain)
+{
+    domain_release(domain, true, false);
 }
 
 void am_heap_close(struct am_domain *domain)
 {
-    for (int kind = 0; kind < AM_HEAP_KINDS; kind++) {
-        struct am_heap *heap = am_heap_of(domain->device, (enum am_heap_kind)kind);
+    domain_release(domain, true, true);
+}
 
-        if (heap->domain == domain) {
-            heap->domain = NULL;
-            heap_release(heap, true);
-        }
-    }
+static bool domain_trim(struct am_domain *domain)
+{
+    return domain_release(domain, false, false);
 }
 
 static size_t domain_idle(struct am_domain *domain)
@@ -572,19 +595,6 @@ static size_t domain_idle(struct am_domain *domain)
     return size;
 }
 
-static bool domain_trim(struct am_domain *domain)
-{
-    bool has_any = false;
-
-    for (int kind = 0; kind < AM_HEAP_KINDS; kind++) {
-        struct am_heap *heap = am_heap_of(domain->device, (enum am_heap_kind)kind);
-
-        if (heap->domain == domain)
-            has_any |= heap_release(heap, false);
-    }
-    return has_any;
-}
-
 static const struct am_reclaim heap_reclaim = {.idle = domain_idle, .trim = domain_trim};
 
 static uint64_t shard_count(struct am_heap_shard *shard, uint64_t *size)
@@ -596,8 +606,10 @@ static uint64_t shard_count(struct am_heap_shard *shard, uint64_t *size)
     LIST_FOREACH (run, &shard->all, all) {
         for (uint32_t i = am_run_next_used(run, 0); i < run->n_blocks;
              i = am_run_next_used(run, i + 1)) {
-            n += run->blocks[i].is_live;
-            *size += run->blocks[i].is_live ? run->blocks[i].asked : 0;
+            bool is_live = (run->blocks[i].state & AM_BLOCK_LIVE) != 0;
+
+            n += is_live;
+            *size += is_live ? run->blocks[i].asked : 0;
         }
     }
     am_latch_give(&shard->lock);

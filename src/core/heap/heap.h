@@ -6,7 +6,7 @@
  * from its domain in runs (core/heap/heap_run.h): chunks of 2 MB cut into blocks of one
  * size class for up to 1 MB, whole chunks for one larger block.
  *
- * A heap has AM_HEAP_SHARDS shards (one on a small device), each with a lock and runs.  A
+ * A heap has up to AM_HEAP_SHARDS shards (fewer on a small device), each with a lock and runs.  A
  * thread allocates from the shard of its number, and frees to the shard of the block's run.
  * If the domain has no memory for a new run, the thread takes a free block of another shard.
  *
@@ -48,7 +48,8 @@ static inline struct am_heap *am_heap_of(int32_t device, enum am_heap_kind kind)
 /* Whether the memory of the mapping is a heap's. */
 static inline bool am_heap_owns(const struct am_mapping *mapping)
 {
-    return mapping->owner_data != NULL;
+    return mapping->owner == &am_heap_owners[AM_HEAP_DEVICE] ||
+           mapping->owner == &am_heap_owners[AM_HEAP_HOST];
 }
 
 /* The heaps of a domain, at the start and the stop of the library and at a reset. */

@@ -78,19 +78,26 @@ static aclError run_create(struct am_heap_shard *shard, struct am_domain *domain
     enum am_heap_kind kind = shard->heap->kind;
     struct am_run *run = run_alloc(shard, class, size);
     struct am_phys *phys;
+    void *addr;
     aclError rc;
 
     AM_REQUIRE(run != NULL, ACL_ERROR_BAD_ALLOC,
                "no host memory for the records of a heap");
     rc = am_phys_create_bare(domain, kind == AM_HEAP_HOST ? AM_BANK_PINNED : AM_BANK_MAIN,
                              size, asked, &phys);
-    if (rc == ACL_SUCCESS)
-        rc = am_vspace_map_heap(shard->heap->owner, phys, run, &run->mapping);
-    if (rc != ACL_SUCCESS) {
-        free(run);
-        return rc;
-    }
-    run->start = run->mapping->start;
+    if (rc != ACL_SUCCESS)
+        goto err_run;
+    rc = kind == AM_HEAP_HOST
+             ? am_vspace_reserve_pinned(shard->heap->owner, run, size, &addr)
+             : am_vspace_reserve_owned(shard->heap->owner, run, size, NULL, &addr);
+    if (rc != ACL_SUCCESS)
+        goto err_phys;
+    rc = am_vspace_map_owned(addr, phys, true);
+    if (rc != ACL_SUCCESS)
+        goto err_addresses;
+    am_phys_put(phys); /* the mapping holds a reference */
+    run->start = (uintptr_t)addr;
+    run->mapping = am_mapping_find(run->start);
     rc = run_lock_pages(run, run->stride);
     if (rc != ACL_SUCCESS) {
         struct am_run_stack failed = {run};
@@ -100,6 +107,14 @@ static aclError run_create(struct am_heap_shard *shard, struct am_domain *domain
     }
     *ret_run = run;
     return ACL_SUCCESS;
+
+err_addresses:
+    am_vspace_release_owned(addr);
+err_phys:
+    am_phys_put(phys);
+err_run:
+    free(run);
+    return rc;
 }
 
 /* From now on the caller owns the run, which counts in idle_size until it is charged. */
@@ -164,7 +179,8 @@ void am_run_destroy_all(struct am_run_stack *runs)
         bool is_idle = !run->mapping->phys->is_charged;
 
         SLIST_REMOVE_HEAD(runs, next);
-        am_vspace_unmap_heap(run->mapping);
+        am_vspace_unmap_owned((void *)run->start, true);
+        am_vspace_release_owned((void *)run->start);
         if (is_idle)
             run->shard->idle_size -= run->size;
         am_epoch_defer(&run->deferred, run_free);

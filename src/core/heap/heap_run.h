@@ -6,6 +6,8 @@
  * outside the memory they describe.  A block is in use while it is live (the program has it)
  * or pinned (queued work or a host view uses it).  A block can be pinned only while it is
  * live; a block that is freed while it is pinned stays in use until its last pin ends.
+ * Pinning takes no lock: the thread that changes the state of a block to 0, by a free or by the
+ * last unpin, is the one that releases the block, with the lock of the shard.
  *
  * A run is in one of these states:
  *
@@ -38,13 +40,13 @@ struct am_mapping;
 struct am_owner;
 
 struct am_block {
-    size_t asked; /* bytes that the program asked for */
-    uint32_t n_pins;
+    size_t asked;           /* bytes that the program asked for */
+    _Atomic uint32_t state; /* AM_BLOCK_LIVE, and the number of pins; 0: free */
     uint8_t module;
     uint8_t pad;        /* bytes that aclrtMalloc added */
     uint8_t page_shift; /* of the pages that the program asked for */
-    bool is_live;
 };
+#define AM_BLOCK_LIVE (1u << 31)
 
 struct am_run {
     struct am_heap_shard *shard;
@@ -77,7 +79,7 @@ SLIST_HEAD(am_run_stack, am_run);
 
 enum am_heap_kind { AM_HEAP_DEVICE, AM_HEAP_HOST, AM_HEAP_KINDS };
 
-#define AM_HEAP_SHARDS 8
+#define AM_HEAP_SHARDS 16
 #define AM_MODULES 128
 
 struct am_heap_shard {

@@ -15,7 +15,6 @@
 #include "core/stream/cond.h"
 #include "core/stream/stream.h"
 #include "core/stream/wait.h"
-#include "core/stream/stream.h"
 #include "core/vmm/phys.h"
 #include "core/vmm/vspace.h"
 
@@ -25,15 +24,15 @@ struct am_registered {
     size_t size;
     unsigned flags;
     const struct am_backend_ops *backend; /* the backend that locked it */
-    /* registered_lock; hidden until it is locked, and again while it ends */
-    bool is_ready;
-    bool is_ending;
+    bool is_ending;   /* registered_lock, as the next one: no new work finds it */
     bool is_over;     /* it is unregistered, though work may still use it */
     atomic_uint refs; /* pieces of work, and the tree; registered_lock to change */
 };
 
 RB_HEAD(registered_tree, am_registered);
 
+/* One thread registers memory at a time; a thread that frees memory waits for it. */
+static struct am_lock register_lock = AM_LOCK_INIT(AM_RANK_POOL, "registering");
 static struct am_lock registered_lock = AM_LOCK_INIT(AM_RANK_LEAF, "registered");
 static struct registered_tree registered = RB_INITIALIZER(NULL); /* registered_lock */
 static atomic_size_t n_registered; /* most programs have none, and no lock to take */
@@ -81,6 +80,15 @@ static struct am_registered *registered_find_locked(const void *addr, size_t siz
     return RB_FIND(registered_tree, &registered, &key);
 }
 
+/* The one that addr lies in, unless it ends. */
+static struct am_registered *alive_find_locked(const void *addr)
+    AM_REQUIRES(registered_lock)
+{
+    struct am_registered *r = registered_find_locked(addr, 1);
+
+    return r != NULL && !r->is_ending ? r : NULL;
+}
+
 static void registered_remove_locked(struct am_registered *r) AM_REQUIRES(registered_lock)
 {
     RB_REMOVE(registered_tree, &registered, r);
@@ -94,16 +102,7 @@ static void registered_end(struct am_registered *r)
     free(r);
 }
 
-/* Whether it is visible. */
-static bool is_alive_locked(const struct am_registered *r) AM_REQUIRES(registered_lock)
-{
-    return r != NULL && r->is_ready && !r->is_ending;
-}
-
-/*
- * The first visible one in the range; a thread that is still registering memory ends
- * that itself.
- */
+/* The first one in the range; one that is being unregistered ends by itself. */
 static struct am_registered *range_first_locked(uintptr_t start, size_t size)
     AM_REQUIRES(registered_lock)
 {
@@ -112,7 +111,7 @@ static struct am_registered *range_first_locked(uintptr_t start, size_t size)
     struct am_registered *r = RB_NFIND(registered_tree, &registered, &low);
 
     while (r != NULL && registered_compare(&range, r) == 0) {
-        if (is_alive_locked(r))
+        if (!r->is_ending)
             return r;
         r->is_over = true;
         r = RB_NEXT(registered_tree, &registered, r);
@@ -123,18 +122,19 @@ static struct am_registered *range_first_locked(uintptr_t start, size_t size)
 /* All that is registered in the range is no longer. */
 static void range_unregister(const void *addr, size_t size)
 {
-    while (n_registered > 0) {
-        struct am_registered *r;
+    struct am_registered *r;
 
+    am_lock(&register_lock);
+    do {
         am_lock(&registered_lock);
         r = range_first_locked((uintptr_t)addr, size);
         if (r != NULL)
             registered_remove_locked(r);
         am_unlock(&registered_lock);
-        if (r == NULL)
-            return;
-        am_registered_put(r);
-    }
+        if (r != NULL)
+            am_registered_put(r);
+    } while (r != NULL);
+    am_unlock(&register_lock);
 }
 
 void am_host_unregister_all(void)
@@ -215,54 +215,35 @@ static aclError memory_check(const void *addr, size_t size, unsigned flags)
     return ACL_SUCCESS;
 }
 
-/* Enters the range, not yet to be seen; fails when some of it is registered. */
-static aclError registered_enter(struct am_registered *r)
+/* Fails when some of the range is registered. */
+static aclError overlap_check(const void *addr, size_t size)
 {
+    struct am_registered found = {0};
     struct am_registered *other;
-    uintptr_t start = 0;
-    size_t size = 0;
 
     am_lock(&registered_lock);
-    other = RB_INSERT(registered_tree, &registered, r);
-    if (other == NULL) {
-        n_registered++;
-    } else {
-        start = other->start;
-        size = other->size;
-    }
+    other = registered_find_locked(addr, size);
+    if (other != NULL)
+        found = *other;
     am_unlock(&registered_lock);
     AM_REQUIRE(other == NULL, ACL_ERROR_HOST_MEMORY_ALREADY_REGISTERED,
                "%zu bytes at %p overlap the %zu bytes that are already registered at %p",
-               r->size, (void *)r->start, size, (void *)start);
+               size, addr, found.size, (void *)found.start);
     return ACL_SUCCESS;
 }
 
-/* It was never to be seen, and is the caller's again. */
-static void registered_hide(struct am_registered *r)
-{
-    am_lock(&registered_lock);
-    registered_remove_locked(r);
-    am_unlock(&registered_lock);
-}
-
-/* Makes it visible; false if its memory was freed before. */
-static aclError registered_show(struct am_registered *r)
+static aclError register_locked(struct am_registered *r) AM_REQUIRES(register_lock)
 {
     void *addr = (void *)r->start;
-    bool is_over;
 
+    AM_TRY(memory_check(addr, r->size, r->flags));
+    AM_TRY(overlap_check(addr, r->size));
+    if (r->flags & AM_HOST_PINNED)
+        AM_TRY(r->backend->pin(addr, r->size, am_setup.is_strict));
     am_lock(&registered_lock);
-    is_over = r->is_over;
-    r->is_ready = !is_over;
+    RB_INSERT(registered_tree, &registered, r);
     am_unlock(&registered_lock);
-    if (!is_over)
-        return ACL_SUCCESS;
-    registered_hide(r);
-    registered_end(r);
-    return am_fail(ACL_ERROR_RT_PARAM_INVALID,
-                   "the memory at %p was freed, or the library stopped, while it was "
-                   "being registered",
-                   addr);
+    return ACL_SUCCESS;
 }
 
 aclError am_host_register(void *addr, size_t size, unsigned flags)
@@ -276,7 +257,6 @@ aclError am_host_register(void *addr, size_t size, unsigned flags)
                ACL_ERROR_RT_ADDR_UNALIGNED,
                "ptr %p is neither a multiple of 4096 nor a block of aclrtMallocHost",
                addr);
-    AM_TRY(memory_check(addr, size, flags));
     r = am_sys_calloc(1, sizeof *r);
     AM_REQUIRE(r != NULL, ACL_ERROR_BAD_ALLOC,
                "no host memory for the records of registered memory");
@@ -285,17 +265,13 @@ aclError am_host_register(void *addr, size_t size, unsigned flags)
     r->flags = flags;
     r->backend = am_setup.backend;
     r->refs = 1;
-    rc = registered_enter(r);
+    am_lock(&register_lock);
+    n_registered++; /* a thread that frees the memory waits from here on */
+    rc = register_locked(r);
+    n_registered -= rc != ACL_SUCCESS;
+    am_unlock(&register_lock);
     if (rc != ACL_SUCCESS)
-        goto err_free;
-    if (flags & AM_HOST_PINNED)
-        rc = r->backend->pin(addr, size, am_setup.is_strict);
-    if (rc == ACL_SUCCESS)
-        return registered_show(r);
-    registered_hide(r);
-
-err_free:
-    free(r);
+        free(r);
     return rc;
 }
 
@@ -376,9 +352,7 @@ aclError am_host_unregister(void *addr)
     uintptr_t start = 0;
 
     am_lock(&registered_lock);
-    r = registered_find_locked(addr, 1);
-    if (!is_alive_locked(r))
-        r = NULL;
+    r = alive_find_locked(addr);
     if (r != NULL) {
         start = r->start;
         r->is_ending = start == (uintptr_t)addr;
@@ -399,8 +373,8 @@ struct am_registered *am_registered_get(const void *addr, size_t size)
     if (n_registered == 0)
         return NULL;
     am_lock(&registered_lock);
-    r = registered_find_locked(addr, 1);
-    if (!is_alive_locked(r) || size > r->size - ((uintptr_t)addr - r->start))
+    r = alive_find_locked(addr);
+    if (r == NULL || size > r->size - ((uintptr_t)addr - r->start))
         r = NULL;
     else
         r->refs++;
@@ -430,8 +404,8 @@ static unsigned registered_flags(const void *addr)
     if (n_registered == 0)
         return 0;
     am_lock(&registered_lock);
-    r = registered_find_locked(addr, 1);
-    if (is_alive_locked(r))
+    r = alive_find_locked(addr);
+    if (r != NULL)
         flags = r->flags;
     am_unlock(&registered_lock);
     return flags;

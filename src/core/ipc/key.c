@@ -14,7 +14,6 @@
 #include "core/device/context.h"
 #include "core/device/device.h"
 #include "core/device/peer.h"
-#include "core/exchange/exchange.h"
 #include "core/heap/heap.h"
 #include "core/ipc/share.h"
 #include "core/vmm/phys.h"

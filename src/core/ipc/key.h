@@ -14,7 +14,7 @@
 #include <stdint.h>
 
 #include "acl/acl_base.h"
-#include "core/exchange/wire.h"
+#include "core/exchange/exchange.h"
 
 #define AM_KEY_SIZE 65 /* with the zero at its end */
 

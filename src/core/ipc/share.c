@@ -13,7 +13,6 @@
 #include "core/device/attr.h"
 #include "core/device/device.h"
 #include "core/device/setup.h"
-#include "core/exchange/exchange.h"
 #include "core/ledger/ledger.h"
 #include "core/ledger/rundir.h"
 #include "core/vmm/phys.h"

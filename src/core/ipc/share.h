@@ -16,11 +16,10 @@
 #include <stdint.h>
 
 #include "acl/acl_rt.h"
-#include "core/exchange/wire.h"
+#include "core/exchange/exchange.h"
 
 struct am_device;
 struct am_import;
-struct am_import_reply;
 struct am_phys;
 
 /* is_open: for any process of this user; otherwise for listed processes. */

@@ -71,11 +71,7 @@ void am_ledger_fork_end_in_child(void);
 
 /* ---- memory ---- */
 
-/*
- * `size` more bytes of the device for this process; false if the device is full.  The second
- * clears the slots of dead processes first.
- */
-bool am_ledger_try_charge(struct am_ledger *ledger, int32_t device, size_t size);
+/* `size` more bytes of the device for this process; false if the device is full. */
 bool am_ledger_charge(struct am_ledger *ledger, int32_t device, size_t size);
 void am_ledger_uncharge(struct am_ledger *ledger, int32_t device, size_t size);
 
@@ -143,10 +139,13 @@ struct am_ledger_stream {
 struct am_ledger_stream *am_ledger_stream_add(struct am_ledger *ledger, int32_t id,
                                               int32_t device);
 void am_ledger_stream_remove(struct am_ledger *ledger, struct am_ledger_stream *stream);
+/* How many models the process has, and how many streams they hold.  One thread at a time. */
+void am_ledger_models_set(struct am_ledger *ledger, uint64_t n_models,
+                          uint64_t n_streams);
 
 /* ---- reading it from outside ---- */
 
-#define AM_LEDGER_STREAMS 56 /* that have an entry */
+#define AM_LEDGER_STREAMS 55 /* that have an entry */
 
 struct am_ledger_process {
     int32_t pid;
@@ -159,6 +158,8 @@ struct am_ledger_process {
     uint64_t total[AM_LEDGER_DEVICES]; /* bytes allocated since the start */
     uint64_t n_total;                  /* allocations */
     uint64_t n_streams;
+    uint64_t n_models;
+    uint64_t n_model_streams; /* that they hold, in addition to n_streams */
     size_t n_waiting;
     struct am_ledger_stream waiting[AM_LEDGER_STREAMS];
 };

@@ -5,12 +5,9 @@
 #include <string.h>
 
 #include "acl/error_codes/rt_error_codes.h"
-#include "base/clock.h"
 #include "base/error.h"
 #include "base/util.h"
 #include "core/ledger/ledger_file.h"
-
-#define CHECK_INTERVAL (5 * AM_MILLISECOND)
 
 /*
  * Bytes in use as they are written.  1024 times 64 TB and the shares do not overflow.
@@ -57,7 +54,7 @@ static void stats_add(struct am_ledger *ledger, int32_t device, uint64_t size,
         atomic_store_explicit(&s->peak[device], now, memory_order_relaxed);
 }
 
-bool am_ledger_try_charge(struct am_ledger *ledger, int32_t device, size_t size)
+bool ledger_try_charge(struct am_ledger *ledger, int32_t device, size_t size)
 {
     _Atomic uint64_t *mine = &ledger->slots[ledger->slot].allocated[device];
     uint64_t capacity = ledger->config.capacity[device];
@@ -81,14 +78,12 @@ bool am_ledger_try_charge(struct am_ledger *ledger, int32_t device, size_t size)
 
 bool am_ledger_charge(struct am_ledger *ledger, int32_t device, size_t size)
 {
-    bool has_room;
+    bool has_room = ledger_try_charge(ledger, device, size);
 
-    if (size > ledger->config.capacity[device])
-        return false;
-    if (!ledger_lock(ledger, NULL))
-        return am_ledger_try_charge(ledger, device, size);
+    if (has_room || size > ledger->config.capacity[device] || !ledger_lock(ledger, NULL))
+        return has_room;
     ledger_reap_locked(ledger);
-    has_room = am_ledger_try_charge(ledger, device, size);
+    has_room = ledger_try_charge(ledger, device, size);
     ledger_unlock(ledger);
     return has_room;
 }
@@ -105,6 +100,14 @@ static void streams_count(struct ledger_stats *f, uint64_t more)
     uint64_t n = atomic_load_explicit(&f->n_streams, memory_order_relaxed);
 
     atomic_store_explicit(&f->n_streams, n + more, memory_order_relaxed);
+}
+
+void am_ledger_models_set(struct am_ledger *ledger, uint64_t n_models, uint64_t n_streams)
+{
+    struct ledger_stats *f = &ledger->stats[ledger->slot];
+
+    atomic_store_explicit(&f->n_models, n_models, memory_order_relaxed);
+    atomic_store_explicit(&f->n_model_streams, n_streams, memory_order_relaxed);
 }
 
 struct am_ledger_stream *am_ledger_stream_add(struct am_ledger *ledger, int32_t id,
@@ -140,29 +143,6 @@ static bool is_dead(const struct am_ledger *ledger, unsigned slot)
            !ledger_is_locked(ledger->fd, slot);
 }
 
-/*
- * Whether to check each slot, which takes a system call for each.  A process has the segment
- * mapped once, so all processes live if there are as many mappings as slots in use.  A process
- * that forked has two mappings and hides a dead one; so the slots are checked at least every
- * CHECK_INTERVAL.
- */
-static bool may_have_dead(struct am_ledger *ledger)
-{
-    unsigned high = ledger_slots_high(ledger);
-    uint64_t now;
-    long n = 0;
-
-    for (unsigned i = 0; i < high; i++)
-        n += ledger->slots[i].is_used != 0;
-    if (n <= 1)
-        return false;
-    now = am_clock();
-    if (now - ledger->checked < CHECK_INTERVAL && am_segment_users(ledger->segment) == n)
-        return false;
-    ledger->checked = now;
-    return true;
-}
-
 /* Whether a process died and its slot was not cleared yet. */
 static bool has_dead(const struct am_ledger *ledger)
 {
@@ -177,7 +157,7 @@ static bool has_dead(const struct am_ledger *ledger)
 
 size_t am_ledger_in_use(struct am_ledger *ledger, int32_t device)
 {
-    if (may_have_dead(ledger) && has_dead(ledger) && ledger_lock(ledger, NULL)) {
+    if (has_dead(ledger) && ledger_lock(ledger, NULL)) {
         ledger_reap_locked(ledger);
         ledger_unlock(ledger);
     }

@@ -9,7 +9,6 @@
 #include "base/descriptor.h"
 #include "base/error.h"
 #include "base/log.h"
-#include "base/random.h"
 #include "base/text.h"
 #include "base/util.h"
 #include "core/ledger/rundir.h"
@@ -117,7 +116,6 @@ int ledger_attach(struct am_ledger *ledger, int flags)
         munmap(head, LEDGER_SIZE);
         return -EPROTO;
     }
-    ledger->segment = label.segment;
     layout_set(ledger, (char *)head);
     return 0;
 }
@@ -149,7 +147,6 @@ static aclError segment_create(struct am_ledger *ledger)
                        "the limits, and a container may forbid shmget",
                        am_rundir_path());
     layout_set(ledger, base);
-    ledger->segment = label.segment;
     label.id = random[0];
     label.not_segment = ~label.segment;
     ledger->head->id = random[0];

@@ -31,7 +31,7 @@
 #include "core/ledger/ledger.h"
 
 #define LEDGER_MAGIC "aclmemLG"
-#define LEDGER_VERSION 3
+#define LEDGER_VERSION 4
 #define LEDGER_SLOTS 1024   /* processes; a product allows 64 on a device */
 #define LEDGER_SHARES 65536 /* pieces of exported memory; 16 bits of a share's number */
 #define LEDGER_LOCKS ((off_t)1 << 40)
@@ -100,6 +100,9 @@ struct ledger_stats {
     _Atomic uint64_t total[AM_LEDGER_DEVICES]; /* bytes allocated since the start */
     _Atomic uint64_t n_total;                  /* allocations */
     _Atomic uint64_t n_streams;
+    _Atomic uint64_t n_models;
+    _Atomic uint64_t n_model_streams;
+    uint64_t rsv[14];
     struct am_ledger_stream streams[AM_LEDGER_STREAMS];
 };
 
@@ -129,8 +132,6 @@ struct am_ledger {
     int fd;        /* -1: a private ledger */
     unsigned slot; /* this process's */
     struct am_ledger_config config;
-    int segment;              /* the segment's number */
-    _Atomic uint64_t checked; /* when all slots were last checked for dead processes */
     struct ledger_head *head; /* the segment; NULL: not attached */
     struct ledger_slot *slots;
     struct ledger_share *shares;
@@ -186,6 +187,9 @@ void ledger_share_drop_locked(struct am_ledger *ledger, unsigned index, unsigned
     AM_REQUIRES(ledger->lock);
 /* Leaves shares that this process no longer holds. */
 void ledger_sweep_locked(struct am_ledger *ledger) AM_REQUIRES(ledger->lock);
+
+/* Charges without the lock; false: the device seems full. */
+bool ledger_try_charge(struct am_ledger *ledger, int32_t device, size_t size);
 
 /* The bytes that this process holds of the device have changed. */
 void ledger_notify(const struct am_ledger *ledger, int32_t device);

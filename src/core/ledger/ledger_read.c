@@ -48,6 +48,8 @@ static void process_read(const struct am_ledger *ledger, unsigned i,
     }
     process->n_total = stats->n_total;
     process->n_streams = stats->n_streams;
+    process->n_models = stats->n_models;
+    process->n_model_streams = stats->n_model_streams;
     for (size_t s = 0; s < AM_LEDGER_STREAMS; s++)
         stream_read(&stats->streams[s], process);
 }

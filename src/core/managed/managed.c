@@ -10,7 +10,7 @@
 #include "base/machine.h"
 #include "base/sys.h"
 #include "base/util.h"
-#include "core/copy/keep_alive.h"
+#include "core/copy/memory_op.h"
 #include "core/device/context.h"
 #include "core/device/setup.h"
 #include "core/vmm/phys.h"
@@ -141,7 +141,7 @@ static aclError memory_map_locked(void *addr, size_t size) AM_REQUIRES(managed.l
     aclError rc;
 
     if (managed.domain == NULL)
-        AM_TRY(am_domain_create(-1, -1, WINDOW_SIZE, &managed.domain));
+        AM_TRY(am_domain_create(-1, -1, WINDOW_SIZE, NULL, &managed.domain));
     AM_TRY(am_phys_create_owned(size, &prop, managed.domain, &phys));
     rc = am_vspace_map_owned(addr, phys, true);
     am_phys_put(phys); /* the mapping holds a reference */
@@ -563,7 +563,7 @@ aclError am_managed_prefetch(const struct am_prefetch *prefetch, struct am_strea
     if (rc == ACL_SUCCESS)
         rc = prefetch_open(prefetch, stream->device, &spans);
     if (rc == ACL_SUCCESS)
-        rc = am_keep_alive_async(&spans, stream);
+        rc = am_memory_op_keep(&spans, stream);
     if (rc == ACL_SUCCESS)
         prefetch_note(prefetch, locations);
     free(locations);

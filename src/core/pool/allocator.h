@@ -18,8 +18,6 @@ struct am_allocator_functions {
     aclrtAllocatorGetAddrFromBlockFunc get_addr;
 };
 
-struct am_allocator;
-
 aclError am_allocator_create(void **ret_handle);
 aclError am_allocator_destroy(void *handle);
 /* All that were not destroyed. */
@@ -32,7 +30,5 @@ aclError am_allocator_register(struct am_stream *stream, void *handle);
 void am_allocator_unregister(struct am_stream *stream);
 aclError am_allocator_find(struct am_stream *stream, void **ret_handle,
                            struct am_allocator_functions *ret_functions);
-
-void am_allocator_put(struct am_allocator *allocator);
 
 #endif

@@ -194,9 +194,10 @@ static aclError pool_open(struct am_pool *pool)
                "Failed to allocate %zu bytes of addresses for a pool", pool->max_size);
     /* Blocks of many sizes leave holes between them. */
     config.span = 2 * am_align_up(pool->max_size, AM_CHUNK);
-    pool->domain = am_domain_get(&device->domain);
+    pool->domain = device->domain;
     AM_REQUIRE(pool->domain != NULL, ACL_ERROR_UNINITIALIZE,
                "aclFinalize has been called");
+    am_ref_more(&pool->domain->refs); /* it exists in this read section */
     pool->fit = am_fit_create(&config, &pool_fit_ops, pool);
     if (pool->fit == NULL) {
         am_domain_put(pool->domain);

@@ -24,7 +24,7 @@
 #include "base/error.h"
 #include "base/log.h"
 #include "base/sys.h"
-#include "base/thread.h"
+#include "base/lock.h"
 #include "base/util.h"
 #include "core/stream/cond.h"
 #include "core/stream/wait.h"
@@ -43,8 +43,10 @@ struct call {
     void *data;
     uint64_t thread; /* that is to run it; callbacks only */
     bool is_blocking;
-    bool is_started; /* calls.lock, as the next two */
+    bool is_started; /* calls.lock, as the next ones */
+    bool is_running;
     bool is_done;
+    bool is_stale; /* captured: an execution that was dropped still runs the function */
     struct call_list *listed;   /* where the call waits to be run; NULL: it does not */
     struct am_waitlist waiting; /* the queue that it blocks */
     struct call *outer;         /* of its thread: the call from which it was called */
@@ -116,6 +118,7 @@ static void call_end(struct call *call)
     inside = call->outer;
     am_lock(&calls.lock);
     call->is_done = true;
+    call->is_running = false;
     if (call->thread == 0 && !self->is_abandoned) {
         self->is_inside = false;
         calls.n_inside--;
@@ -172,8 +175,12 @@ bool am_call_is_inside(void)
 
 bool am_call_blocks_locked(const struct am_queue *queue)
 {
+    struct am_task *first = TAILQ_FIRST(&queue->tasks);
+
+    if (first != NULL)
+        first = am_task_current(first);
     for (const struct call *call = inside; call != NULL; call = call->outer) {
-        if (call->is_blocking && &call->task == TAILQ_FIRST(&queue->tasks))
+        if (call->is_blocking && &call->task == first)
             return true;
     }
     return false;
@@ -203,6 +210,7 @@ static void call_unlist_locked(struct call *call) AM_REQUIRES(calls.lock)
 static void call_take_locked(struct call *call) AM_REQUIRES(calls.lock)
 {
     call_unlist_locked(call);
+    call->is_running = true;
     if (call->is_blocking)
         call->task.runner = (uint64_t)pthread_self();
 }
@@ -216,8 +224,7 @@ static bool call_withdraw(struct am_task *task)
 
     am_lock(&calls.lock);
     is_listed = call->is_blocking && call->listed != NULL;
-    runs = call->is_blocking && call->is_started && !is_listed && !call->is_done &&
-           task->runner != 0;
+    runs = call->is_blocking && call->is_running && !call->is_stale;
     if (is_listed)
         call_unlist_locked(call);
     am_unlock(&calls.lock);
@@ -244,21 +251,56 @@ static enum am_poll call_poll_locked(struct call *call, bool was_started)
     return AM_POLL_WAIT;
 }
 
-static enum am_poll callback_poll(struct am_task *task)
+/* Before each execution of a captured function. */
+static void call_rearm(struct am_task *task)
 {
     struct call *call = (struct call *)task;
-    enum am_poll poll;
+
+    am_lock(&calls.lock);
+    call->is_stale = call->is_running || call->listed != NULL;
+    call->is_started = call->is_done = false;
+    am_unlock(&calls.lock);
+}
+
+/* Whether the function still runs for an earlier execution; then it is waited for. */
+static bool is_stale_locked(struct call *call) AM_REQUIRES(calls.lock)
+{
+    if (call->is_stale && (call->is_running || call->listed != NULL)) {
+        am_waitlist_join(&call->waiting, &call->task);
+        return true;
+    }
+    if (call->is_stale)
+        call->is_done = false;
+    call->is_stale = false;
+    return false;
+}
+
+static enum am_poll call_poll(struct call *call, struct call_list *list)
+{
+    enum am_poll poll = AM_POLL_WAIT;
     bool was_started;
 
     am_lock(&calls.lock);
-    was_started = call->is_started;
-    if (!was_started) {
-        call_list_locked(call, &calls.callbacks);
-        pthread_cond_broadcast(&calls.callbacks_changed);
+    if (!is_stale_locked(call)) {
+        was_started = call->is_started;
+        if (!was_started) {
+            call_list_locked(call, list);
+            if (list == &calls.callbacks)
+                pthread_cond_broadcast(&calls.callbacks_changed);
+            else {
+                pthread_cond_signal(&calls.work);
+                threads_grow_locked();
+            }
+        }
+        poll = call_poll_locked(call, was_started);
     }
-    poll = call_poll_locked(call, was_started);
     am_unlock(&calls.lock);
     return poll;
+}
+
+static enum am_poll callback_poll(struct am_task *task)
+{
+    return call_poll((struct call *)task, &calls.callbacks);
 }
 
 static void callback_describe(const struct am_task *task, char *text, size_t size)
@@ -273,6 +315,7 @@ static const struct am_task_ops callback_ops = {
     .withdraw = call_withdraw,
     .free = call_free,
     .describe = callback_describe,
+    .rearm = call_rearm,
 };
 
 /* ---- subscribers ---- */
@@ -499,20 +542,7 @@ static void *host_main(void *arg)
 
 static enum am_poll hostfunc_poll(struct am_task *task)
 {
-    struct call *call = (struct call *)task;
-    enum am_poll poll;
-    bool was_started;
-
-    am_lock(&calls.lock);
-    was_started = call->is_started;
-    if (!was_started) {
-        call_list_locked(call, &calls.functions);
-        pthread_cond_signal(&calls.work);
-        threads_grow_locked();
-    }
-    poll = call_poll_locked(call, was_started);
-    am_unlock(&calls.lock);
-    return poll;
+    return call_poll((struct call *)task, &calls.functions);
 }
 
 /* A function that is due gets a thread in the end. */
@@ -521,6 +551,7 @@ static const struct am_task_ops hostfunc_ops = {
     .withdraw = call_withdraw,
     .free = call_free,
     .completes_by_itself = true,
+    .rearm = call_rearm,
 };
 
 aclError am_call_make_hostfunc(aclrtHostFunc function, void *data,

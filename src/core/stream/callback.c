@@ -4,7 +4,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "core/stream/call.h"
-#include "core/stream/stream.h"
+#include "core/stream/capture.h"
 
 aclError am_callback_subscribe(uint64_t thread, struct am_stream *stream)
 {
@@ -63,6 +63,7 @@ aclError am_callback_launch(struct am_stream *stream, aclrtCallback function, vo
                "no thread is subscribed to stream %d; call aclrtSubscribeReport first",
                stream->id);
     AM_TRY(am_call_make_callback(thread, function, data, is_blocking, &task));
+    task->is_captured = am_stream_is_captured(stream);
     return am_stream_submit(stream, task);
 }
 
@@ -74,5 +75,6 @@ aclError am_hostfunc_launch(struct am_stream *stream, aclrtHostFunc function, vo
                "stream %d is subscribed for callbacks; the two do not mix on one stream",
                stream->id);
     AM_TRY(am_call_make_hostfunc(function, data, &task));
+    task->is_captured = am_stream_is_captured(stream);
     return am_stream_submit(stream, task);
 }

@@ -22,7 +22,7 @@ struct notify_desc {
 };
 
 static struct am_lock lists_lock = AM_LOCK_INIT(AM_RANK_STREAMS, "events");
-/* lists_lock, but for n */
+/* lists_lock */
 struct am_event_list am_events = {.kind = AM_KIND_EVENT, .name = "event"};
 struct am_event_list am_notifies = {.kind = AM_KIND_NOTIFY, .name = "notify"};
 
@@ -90,7 +90,6 @@ static aclError event_list_locked(struct am_event *event,
     event->id = list->next_id++;
     LIST_INSERT_HEAD(&list->of[event->device].list, event, all);
     list->of[event->device].n++;
-    list->n++;
     return ACL_SUCCESS;
 }
 
@@ -167,7 +166,6 @@ static bool event_end(struct am_event *event)
     if (was_alive) {
         LIST_REMOVE(event, all);
         event->list->of[event->device].n--;
-        event->list->n--;
         am_named_unpublish(&event->named);
     }
     am_unlock(&lists_lock);
@@ -450,6 +448,7 @@ aclError am_event_sync(struct am_event *event, int32_t timeout_ms)
     struct event_wait wait = {.event = event};
     aclError rc = ACL_SUCCESS;
 
+    AM_TRY(am_event_check_captured(event));
     am_lock(&event->lock);
     wait.target = am_event_target_locked(event);
     event->n_host_waits++;
@@ -492,6 +491,7 @@ aclError am_event_query(struct am_event *event, bool *ret_is_complete)
 {
     bool is_complete;
 
+    AM_TRY(am_event_check_captured(event));
     if (!am_event_poll_device(event, target_get(event), false))
         am_sched_nudge(&am_sched);
     AM_TRY(record_query(event, target_get(event), &is_complete));
@@ -518,6 +518,7 @@ aclError am_event_query_waits(struct am_event *event, bool *ret_is_over)
                "event %u was made without ACL_EVENT_SYNC: no stream can wait for it "
                "(ACLMEM_RULES=strict)",
                event->id);
+    AM_TRY(am_event_check_captured(event));
     am_stream_collect_all(); /* the waits may be on any stream */
     am_sched_nudge(&am_sched);
     latest = latest_get(event);

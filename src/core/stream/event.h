@@ -41,11 +41,12 @@ struct am_share_handle;
 
 /* The properties of an event, from the flags that it was created with. */
 enum {
-    AM_EVENT_EX = 1u << 0,     /* recorded again and again */
-    AM_EVENT_SYNC = 1u << 1,   /* streams and the host may wait for it */
-    AM_EVENT_TIME = 1u << 2,   /* has a timestamp */
-    AM_EVENT_IPC = 1u << 3,    /* can be opened by other processes */
-    AM_EVENT_NOTIFY = 1u << 4, /* a wait resets it */
+    AM_EVENT_EX = 1u << 0,       /* recorded again and again */
+    AM_EVENT_SYNC = 1u << 1,     /* streams and the host may wait for it */
+    AM_EVENT_TIME = 1u << 2,     /* has a timestamp */
+    AM_EVENT_IPC = 1u << 3,      /* can be opened by other processes */
+    AM_EVENT_NOTIFY = 1u << 4,   /* a wait resets it */
+    AM_EVENT_EXTERNAL = 1u << 5, /* in a capture, connects the model with other work */
 };
 
 /* A task about an event.  A lost record is in event->lost and has the reason. */
@@ -59,6 +60,7 @@ struct am_event_task {
     struct am_mark *mark;  /* of a launched record */
     struct am_cause cause; /* why the record was lost; rc is 0: it was not */
     bool is_freed;         /* a lost record: by its queue */
+    bool is_counted;       /* a captured wait: in event->n_waits */
     TAILQ_ENTRY(am_event_task) listed; /* a record: in records or lost */
 };
 
@@ -85,11 +87,15 @@ struct am_event {
     uint64_t n_waits;              /* of streams, queued and not yet over */
     uint64_t n_host_waits;         /* threads that wait */
     uint64_t warned;               /* the record that a warning was about */
-    uint64_t time_record;          /* the record that has the time: the latest that ran */
-    uint64_t time_ns;              /* 0: none, or it was dropped */
-    int32_t time_stream;           /* the stream that it ran in */
-    struct am_waitlist waiting;    /* streams */
-    pthread_cond_t changed;        /* for threads */
+    struct am_place place;         /* of its latest record, if that was captured */
+    struct am_place external;   /* of its latest external record or wait in a capture */
+    bool is_external_wait;      /* which of the two */
+    atomic_bool was_recorded;   /* outside of captures; without the lock */
+    uint64_t time_record;       /* the record that has the time: the latest that ran */
+    uint64_t time_ns;           /* 0: none, or it was dropped */
+    int32_t time_stream;        /* the stream that it ran in */
+    struct am_waitlist waiting; /* streams */
+    pthread_cond_t changed;     /* for threads */
     LIST_ENTRY(am_event) all;
 };
 
@@ -98,7 +104,6 @@ struct am_event_list {
     enum am_kind kind;
     const char *name; /* "event", for messages */
     uint32_t next_id;
-    _Atomic uint64_t n; /* of all devices */
     struct {
         LIST_HEAD(, am_event) list;
         uint32_t n;
@@ -121,11 +126,16 @@ void am_event_put(struct am_event *event);
 aclError am_event_export(struct am_event *event, struct am_share_handle *ret_share);
 aclError am_event_import(const struct am_share_handle *share, void **ret_handle);
 
-aclError am_event_record(struct am_event *event, struct am_stream *stream);
+/*
+ * On a captured stream a record and the waits for it are edges of the model.  is_external: they
+ * connect the model with work outside of it, and take place in each execution.
+ */
+aclError am_event_record(struct am_event *event, struct am_stream *stream,
+                         bool is_external);
 aclError am_event_reset(struct am_event *event, struct am_stream *stream);
 /* seconds 0: without a limit. */
-aclError am_event_wait(struct am_event *event, struct am_stream *stream,
-                       uint32_t seconds);
+aclError am_event_wait(struct am_event *event, struct am_stream *stream, uint32_t seconds,
+                       bool is_external);
 /*
  * The host waits: 507047 after the time; 107017 if the event is destroyed and no record
  * is queued.
@@ -160,6 +170,32 @@ aclError am_notify_export(struct am_event *notify, bool is_open,
                           struct am_share_handle *ret_share);
 aclError am_notify_trust(struct am_event *notify, const int32_t *ids, size_t n);
 aclError am_notify_import(const struct am_share_handle *share, void **ret_handle);
+
+/* ---- event_capture.c ---- */
+
+/* Refuses a query or a wait of the host if the event's record is in a capture under way. */
+aclError am_event_check_captured(struct am_event *event);
+/* On a captured stream. */
+aclError am_event_capture_record(struct am_event *event, struct am_stream *stream,
+                                 bool is_external);
+aclError am_event_capture_reset(struct am_event *event, struct am_stream *stream);
+/* *ret_is_over: neither the stream nor the event is captured, and nothing was done. */
+aclError am_event_capture_wait(struct am_event *event, struct am_stream *stream,
+                               uint32_t seconds, bool is_external, bool *ret_is_over);
+
+/* ---- for event_capture.c: event_task.c ---- */
+
+extern const struct am_task_ops am_event_record_ops;
+aclError am_event_task_make(const struct am_task_ops *ops, struct am_event *event,
+                            struct am_stream *stream, struct am_event_task **ret_task);
+void am_event_task_free(struct am_task *task);
+aclError am_event_reset_enter(struct am_task *task);
+aclError am_event_reset_run(struct am_task *task);
+enum am_poll am_event_wait_poll(struct am_task *task);
+aclError am_event_wait_run(struct am_task *task);
+unsigned am_event_wait_sources(struct am_task *task, struct am_source *list,
+                               bool *ret_is_only);
+void am_event_wait_describe(const struct am_task *task, char *text, size_t size);
 
 /* ---- for event.c: event_task.c ---- */
 

@@ -5,6 +5,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/util.h"
+#include "core/stream/capture.h"
 #include "core/stream/event.h"
 
 static _Atomic uint32_t default_wait; /* seconds */
@@ -193,23 +194,23 @@ bool am_event_poll_device(struct am_event *event, uint64_t number, bool may_bloc
 
 /* ---- tasks ---- */
 
-static aclError task_make(const struct am_task_ops *ops, struct am_event *event,
-                          struct am_stream *stream, struct am_event_task **ret_task)
+aclError am_event_task_make(const struct am_task_ops *ops, struct am_event *event,
+                            struct am_stream *stream, struct am_event_task **ret_task)
 {
     struct am_event_task *et = am_task_make(ops, sizeof *et);
 
     if (et == NULL)
         return ACL_ERROR_BAD_ALLOC;
     am_ref_more(&event->named.refs);
-    *et =
-        (struct am_event_task){.event = event, .stream = stream, .stream_id = stream->id};
+    *et = (struct am_event_task){
+        .event = event, .stream = stream, .stream_id = stream != NULL ? stream->id : -1};
     am_task_init(&et->task, ops);
     et->task.is_short = true;
     *ret_task = et;
     return ACL_SUCCESS;
 }
 
-static void task_free(struct am_task *task)
+void am_event_task_free(struct am_task *task)
 {
     struct am_event_task *et = (struct am_event_task *)task;
 
@@ -290,6 +291,7 @@ static void record_list_locked(struct am_event *event, struct am_event_task *et,
 {
     et->target = number;
     event->n_recorded = number;
+    event->place.capture = 0;
     TAILQ_INSERT_TAIL(&event->records, et, listed);
     am_event_prune_locked(event);
 }
@@ -356,7 +358,7 @@ static void record_free(struct am_task *task)
     if (et->mark != NULL)
         et->stream->queue.device->mark_put(et->mark);
     if (et->cause.rc == ACL_SUCCESS) {
-        task_free(task);
+        am_event_task_free(task);
         return;
     }
     am_lock(&event->lock);
@@ -366,22 +368,27 @@ static void record_free(struct am_task *task)
     am_event_put(event);
 }
 
-static const struct am_task_ops record_ops = {
+const struct am_task_ops am_event_record_ops = {
     .enter = record_enter,
     .launch = record_launch,
     .completed = record_completed,
     .run = record_run,
     .cancel = record_cancel,
+    .type = ACL_MODEL_RI_TASK_EVENT_RECORD,
     .free = record_free,
 };
 
 /* A thread that waits for the next record of a plain event polls the device from now on. */
-aclError am_event_record(struct am_event *event, struct am_stream *stream)
+aclError am_event_record(struct am_event *event, struct am_stream *stream,
+                         bool is_external)
 {
     struct am_event_task *et;
 
-    AM_TRY(task_make(&record_ops, event, stream, &et));
+    if (am_stream_is_captured(stream))
+        return am_event_capture_record(event, stream, is_external);
+    AM_TRY(am_event_task_make(&am_event_record_ops, event, stream, &et));
     AM_TRY(am_stream_submit(stream, &et->task));
+    event->was_recorded = true;
     if (stream->queue.device != NULL && is_plain(event))
         event_wake(event);
     return ACL_SUCCESS;
@@ -389,7 +396,7 @@ aclError am_event_record(struct am_event *event, struct am_stream *stream)
 
 /* ---- resets ---- */
 
-static aclError reset_enter(struct am_task *task)
+aclError am_event_reset_enter(struct am_task *task)
 {
     struct am_event_task *et = (struct am_event_task *)task;
 
@@ -399,7 +406,7 @@ static aclError reset_enter(struct am_task *task)
     return ACL_SUCCESS;
 }
 
-static aclError reset_run(struct am_task *task)
+aclError am_event_reset_run(struct am_task *task)
 {
     struct am_event_task *et = (struct am_event_task *)task;
     struct am_event *event = et->event;
@@ -416,7 +423,7 @@ static aclError reset_run(struct am_task *task)
 }
 
 static const struct am_task_ops reset_ops = {
-    .enter = reset_enter, .run = reset_run, .free = task_free};
+    .enter = am_event_reset_enter, .run = am_event_reset_run, .free = am_event_task_free};
 
 aclError am_event_reset(struct am_event *event, struct am_stream *stream)
 {
@@ -430,7 +437,9 @@ aclError am_event_reset(struct am_event *event, struct am_stream *stream)
                "event %u was made without ACL_EVENT_SYNC, so it cannot be reset "
                "(ACLMEM_RULES=strict)",
                event->id);
-    AM_TRY(task_make(&reset_ops, event, stream, &et));
+    if (am_stream_is_captured(stream))
+        return am_event_capture_reset(event, stream);
+    AM_TRY(am_event_task_make(&reset_ops, event, stream, &et));
     return am_stream_submit(stream, &et->task);
 }
 
@@ -461,7 +470,7 @@ static enum am_poll wait_poll_locked(struct am_event *event, struct am_event_tas
     return AM_POLL_WAIT;
 }
 
-static enum am_poll wait_poll(struct am_task *task)
+enum am_poll am_event_wait_poll(struct am_task *task)
 {
     struct am_event_task *et = (struct am_event_task *)task;
     struct am_event *event = et->event;
@@ -509,7 +518,7 @@ static aclError wait_result(struct am_event_task *et, bool must_hold)
     return rc;
 }
 
-static aclError wait_run(struct am_task *task)
+aclError am_event_wait_run(struct am_task *task)
 {
     return wait_result((struct am_event_task *)task, true);
 }
@@ -550,8 +559,8 @@ static aclError wait_launch(struct am_task *task, const struct am_backend_ops *d
     return rc;
 }
 
-static unsigned wait_sources(struct am_task *task, struct am_source *list,
-                             bool *ret_is_only)
+unsigned am_event_wait_sources(struct am_task *task, struct am_source *list,
+                               bool *ret_is_only)
 {
     struct am_event_task *et = (struct am_event_task *)task;
     unsigned n;
@@ -562,7 +571,7 @@ static unsigned wait_sources(struct am_task *task, struct am_source *list,
     return n;
 }
 
-static void wait_describe(const struct am_task *task, char *text, size_t size)
+void am_event_wait_describe(const struct am_task *task, char *text, size_t size)
 {
     const struct am_event *event = ((const struct am_event_task *)task)->event;
 
@@ -580,17 +589,17 @@ static void wait_free(struct am_task *task)
     et->event->n_waits--;
     am_event_prune_locked(et->event);
     am_unlock(&et->event->lock);
-    task_free(task);
+    am_event_task_free(task);
 }
 
 static const struct am_task_ops wait_ops = {
     .launch = wait_launch,
     .completed = wait_completed,
-    .poll = wait_poll,
-    .run = wait_run,
+    .poll = am_event_wait_poll,
+    .run = am_event_wait_run,
     .free = wait_free,
-    .sources = wait_sources,
-    .describe = wait_describe,
+    .sources = am_event_wait_sources,
+    .describe = am_event_wait_describe,
     .timeout = ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
 };
 
@@ -599,7 +608,7 @@ static aclError wait_submit(struct am_event *event, struct am_stream *stream,
 {
     struct am_event_task *et;
 
-    AM_TRY(task_make(&wait_ops, event, stream, &et));
+    AM_TRY(am_event_task_make(&wait_ops, event, stream, &et));
     if (seconds != 0)
         et->task.deadline = seconds * AM_SECOND;
     am_lock(&event->lock);
@@ -613,23 +622,31 @@ static aclError wait_submit(struct am_event *event, struct am_stream *stream,
     return am_stream_submit(stream, &et->task);
 }
 
-aclError am_event_wait(struct am_event *event, struct am_stream *stream, uint32_t seconds)
+aclError am_event_wait(struct am_event *event, struct am_stream *stream, uint32_t seconds,
+                       bool is_external)
 {
+    bool is_over;
+
     AM_REQUIRE(event->can & AM_EVENT_SYNC, ACL_ERROR_RT_PARAM_INVALID,
                "event %u was made without ACL_EVENT_SYNC: no stream can wait for it%s",
                event->id, event->can & AM_EVENT_EX ? "" : " (ACLMEM_RULES=strict)");
-    return wait_submit(event, stream, seconds != 0 ? seconds : default_wait);
+    seconds = seconds != 0 ? seconds : default_wait;
+    AM_TRY(am_event_capture_wait(event, stream, seconds, is_external, &is_over));
+    return is_over ? wait_submit(event, stream, seconds) : ACL_SUCCESS;
 }
 
 aclError am_notify_wait(struct am_event *notify, struct am_stream *stream,
                         uint32_t seconds)
 {
+    bool is_over;
+
     AM_REQUIRE(
         am_devices.device[stream->device].driver_id == notify->made_on,
         ACL_ERROR_RT_PARAM_INVALID,
         "notify %u was made on device %d; only streams of that device may wait for it",
         notify->id, notify->made_on);
-    return wait_submit(notify, stream, seconds);
+    AM_TRY(am_event_capture_wait(notify, stream, seconds, true, &is_over));
+    return is_over ? wait_submit(notify, stream, seconds) : ACL_SUCCESS;
 }
 
 void am_notify_clear(struct am_event *notify)

@@ -10,11 +10,11 @@
 #include "base/util.h"
 #include "core/ledger/ledger.h"
 #include "core/stream/cond.h"
-#include "core/stream/wait.h"
 
 #define POLL_LAUNCHES 64 /* launches after which the device is polled */
 
 _Atomic(am_task_hook) am_task_ran;
+atomic_uint am_n_captures;
 
 void *am_task_make(const struct am_task_ops *ops, size_t size)
 {
@@ -35,18 +35,6 @@ void am_waitlist_init(struct am_waitlist *list)
     LIST_INIT(&list->queues);
 }
 
-void am_waitlist_join(struct am_waitlist *list, struct am_task *task)
-{
-    struct am_queue *queue = task->queue;
-
-    am_latch_take(&list->latch);
-    queue->waiting_on = list;
-    if (!queue->is_listed)
-        LIST_INSERT_HEAD(&list->queues, queue, waiter);
-    queue->is_listed = true;
-    am_latch_give(&list->latch);
-}
-
 /* The owner's task does not wait any more. */
 static void waitlist_leave(struct am_queue *queue)
 {
@@ -62,7 +50,20 @@ static void waitlist_leave(struct am_queue *queue)
     queue->waiting_on = NULL;
 }
 
-static void queue_wake(struct am_queue *queue);
+void am_waitlist_join(struct am_waitlist *list, struct am_task *task)
+{
+    struct am_queue *queue = task->queue;
+
+    /* A lane that did not park may still be in the list of its previous node. */
+    if (queue->waiting_on != list)
+        waitlist_leave(queue);
+    am_latch_take(&list->latch);
+    queue->waiting_on = list;
+    if (!queue->is_listed)
+        LIST_INSERT_HEAD(&list->queues, queue, waiter);
+    queue->is_listed = true;
+    am_latch_give(&list->latch);
+}
 
 void am_waitlist_wake(struct am_waitlist *list)
 {
@@ -79,7 +80,7 @@ void am_waitlist_wake(struct am_waitlist *list)
         LIST_REMOVE(queue, waiter);
         queue->is_listed = false;
         am_latch_give(&list->latch);
-        queue_wake(queue);
+        am_queue_wake(queue);
         am_latch_take(&list->latch);
     }
     am_latch_give(&list->latch);
@@ -88,9 +89,9 @@ void am_waitlist_wake(struct am_waitlist *list)
 /* ---- states ---- */
 
 /* Shows other processes what the queue waits for. */
-static void figure_write(const struct am_queue *queue)
+static void figure_write(struct am_queue *queue)
 {
-    const struct am_task *task = TAILQ_FIRST(&queue->tasks);
+    const struct am_task *task = am_task_current(TAILQ_FIRST(&queue->tasks));
     struct am_ledger_stream *figure = queue->figure;
 
     figure->n_queued = (uint32_t)(queue->n_queued - queue->n_done);
@@ -113,7 +114,7 @@ static void state_set_locked(struct am_queue *queue, enum am_queue_state state)
     queue->state = state;
 }
 
-static void queue_wake(struct am_queue *queue)
+void am_queue_wake(struct am_queue *queue)
 {
     am_lock(&queue->lock);
     if (queue->state == AM_QUEUE_PARKED &&
@@ -261,7 +262,7 @@ static void collect_locked(struct am_queue *queue) AM_REQUIRES(queue->lock)
     queue->is_collecting = false;
     queue->n_launched -= n;
     queue->n_done += n;
-    am_tally_add(&queue->sched->n_completed, n);
+    am_counter_add(&queue->sched->n_completed, n);
     if (queue->state == AM_QUEUE_PARKED && am_sched_wake(queue->sched, &queue->runnable))
         state_set_locked(queue, AM_QUEUE_READY);
     pthread_cond_broadcast(&queue->changed);
@@ -294,45 +295,6 @@ enum am_progress am_queue_poll(struct am_queue *queue, bool may_block)
     return progress;
 }
 
-struct launched_wait {
-    struct am_queue *queue;
-    uint64_t target;
-};
-
-static bool launched_is_done(void *what)
-{
-    const struct launched_wait *wait = what;
-
-    return wait->queue->n_done >= wait->target;
-}
-
-static enum am_progress launched_poll(void *what, bool may_block)
-{
-    return am_queue_poll(((const struct launched_wait *)what)->queue, may_block);
-}
-
-int am_queue_wait_launched(struct am_queue *queue, uint64_t timeout_ns)
-{
-    struct launched_wait target = {.queue = queue};
-    struct am_wait wait = {
-        .sched = queue->sched,
-        .changed = &queue->changed,
-        .what = &target,
-        .is_done = launched_is_done,
-        .poll = launched_poll,
-    };
-    int rc;
-
-    if (queue->device == NULL)
-        return 0;
-    am_lock(&queue->lock);
-    /* n_done does not include tasks that are being completed. */
-    target.target = queue->n_launched > 0 ? queue->n_done + queue->n_launched : 0;
-    rc = am_wait_locked(&queue->lock, &wait, timeout_ns);
-    am_unlock(&queue->lock);
-    return rc;
-}
-
 /* False: there is no lane; then workers do all tasks. */
 AM_COLD static bool lane_open_locked(struct am_queue *queue) AM_REQUIRES(queue->lock)
 {
@@ -345,6 +307,19 @@ AM_COLD static bool lane_open_locked(struct am_queue *queue) AM_REQUIRES(queue->
                                                  &queue->lane) != ACL_SUCCESS;
     am_error_capture_end(before);
     return !queue->is_refused;
+}
+
+bool am_queue_has_lane(struct am_queue *queue)
+{
+    bool has_lane;
+
+    if (queue->device == NULL ||
+        queue->lane != NULL) /* only the owner opens the lane now */
+        return queue->device != NULL;
+    am_lock(&queue->lock);
+    has_lane = lane_open_locked(queue);
+    am_unlock(&queue->lock);
+    return has_lane;
 }
 
 static aclError task_launch_locked(struct am_queue *queue, struct am_task *task)
@@ -373,7 +348,7 @@ static void task_end(struct am_queue *queue, struct am_task *task, aclError rc,
     const char *function = task->function;
 
     task->ops->free(task);
-    am_tally_add(&queue->sched->n_completed, 1);
+    am_counter_add(&queue->sched->n_completed, 1);
     am_lock(&queue->lock);
     if (rc != ACL_SUCCESS)
         queue_fail_locked(queue, function, rc, why);
@@ -409,15 +384,21 @@ static void task_run_locked(struct am_queue *queue) AM_REQUIRES(queue->lock)
         why[0] = '\0';
         am_error_function = task->function;
         before = am_error_capture(why, sizeof why);
-        am_tally_add(&queue->sched->n_running, 1);
+        am_counter_add(&queue->sched->n_running, 1);
         rc = task->ops->run(task);
-        am_tally_add(&queue->sched->n_running, -1);
+        am_counter_add(&queue->sched->n_running, UINT64_MAX);
         am_error_capture_end(before);
         am_error_function = function;
         if (hook != NULL && task->queued != 0 && !task->is_inline)
             hook(queue, task, began, am_clock());
     }
-    task_end(queue, task, rc, why);
+    if (!task->is_unfinished) {
+        task_end(queue, task, rc, why);
+        return;
+    }
+    am_lock(&queue->lock);
+    TAILQ_INSERT_HEAD(&queue->tasks, task, next);
+    queue_leave_locked(queue);
 }
 
 static void task_cancel_locked(struct am_queue *queue) AM_REQUIRES(queue->lock)
@@ -467,7 +448,8 @@ static bool task_wait_locked(struct am_queue *queue, struct am_task *task,
         task_cancel_locked(queue);
         return true;
     }
-    if (task->deadline != AM_FOREVER && queue->sched->setup.now() >= task->deadline) {
+    if (task->ops->timeout != ACL_SUCCESS && task->deadline != AM_FOREVER &&
+        queue->sched->setup.now() >= task->deadline) {
         task = task_take_locked(queue);
         task_end(queue, task, task->ops->timeout,
                  "what it waits for did not come in time");
@@ -559,6 +541,10 @@ static aclError submit_locked(struct am_queue *queue, struct am_task *task)
 {
     AM_REQUIRE(!queue->is_closed, ACL_ERROR_RT_INVALID_HANDLE,
                "the stream was destroyed by another thread");
+    if (queue->recorder != NULL)
+        return queue->recorder->record(queue->recorder, task);
+    AM_REQUIRE(!task->is_captured, ACL_ERROR_RT_STREAM_NOT_CAPTURED,
+               "another thread has just ended the capture of stream %d", queue->id);
     task->queue = queue;
     task->position = queue->n_queued;
     task->is_inline = can_inline_locked(queue, task);

@@ -23,11 +23,13 @@
 #ifndef AM_CORE_QUEUE_H
 #define AM_CORE_QUEUE_H
 
+#include "acl/acl_rt.h"
 #include "backend/backend.h"
 #include "base/error.h"
 #include "core/stream/sched.h"
 
 struct am_ledger_stream;
+struct am_model;
 struct am_queue;
 struct am_task;
 
@@ -55,6 +57,30 @@ struct am_source {
     uint64_t position;
 };
 #define AM_SOURCES_MAX 16
+
+/* A task of a model: the number of its capture (0: none), its lane, its index there. */
+struct am_place {
+    uint64_t capture;
+    uint32_t lane;
+    uint32_t position;
+};
+
+/* Captures under way. */
+extern atomic_uint am_n_captures;
+
+/* While a stream is captured, its tasks are recorded and not queued. */
+struct am_recorder {
+    /* With the queue's lock; on failure the task is still the caller's. */
+    aclError (*record)(struct am_recorder *recorder, struct am_task *task);
+    /* The call is not allowed on the stream: invalidates the capture; returns the code. */
+    aclError (*refuse)(struct am_recorder *recorder, aclError code, const char *remedy);
+    /*
+     * With the queue's lock: the stream ends, and is not captured any more.  Returns the model
+     * for `abandon`, which is called without a lock, or NULL.
+     */
+    struct am_model *(*detach)(struct am_recorder *recorder);
+    void (*abandon)(struct am_model *model);
+};
 
 struct am_task_ops {
     /*
@@ -94,7 +120,22 @@ struct am_task_ops {
      * recorded".  NULL: a function of the program returns.
      */
     void (*describe)(const struct am_task *task, char *text, size_t size);
-    aclError timeout; /* the code when its deadline passes */
+    aclError
+        timeout; /* the code when its deadline passes; 0: poll() says it is ready then */
+
+    /* Of a captured task: */
+    aclmdlRITaskType type;
+    /* With the queue's lock, when it was recorded; NULL: nothing to do. */
+    void (*recorded)(struct am_task *task, const struct am_place *place);
+    /* Describes the event of the task to the program; NULL: there is none. */
+    void (*params)(const struct am_task *task, aclmdlRITaskParams *params);
+    /* Before each time that it runs, instead of enter; NULL: nothing to do. */
+    void (*rearm)(struct am_task *task);
+    /*
+     * NULL, or makes the task that runs instead in one execution; its `enter` is called when the
+     * execution is submitted.
+     */
+    aclError (*announce)(struct am_task *task, struct am_task **ret_task);
 };
 
 struct am_task {
@@ -108,14 +149,28 @@ struct am_task {
     uint64_t deadline;
     uint64_t queued; /* when, if am_task_ran is set; 0 otherwise */
     _Atomic uint64_t
-        runner;     /* the thread that runs a function of the program for it, or 0 */
-    bool is_short;  /* may run inline: takes less time than waking a worker */
-    bool is_inline; /* runs in the call that submitted it */
-    bool is_first;  /* it has been polled */
-    bool is_warned; /* a warning said that no queued work can end its wait */
+        runner; /* the thread that runs a function of the program for it, or 0 */
+    /* the task that it executes now, if it executes tasks of a model */
+    _Atomic(struct am_task *) inner;
+    bool is_captured;   /* made for a model; holds no memory between its runs */
+    bool is_unfinished; /* run() has to be called again when poll() says so */
+    bool is_short;      /* may run inline: takes less time than waking a worker */
+    bool is_inline;     /* runs in the call that submitted it */
+    bool is_first;      /* it has been polled */
+    bool is_warned;     /* a warning said that no queued work can end its wait */
 };
 
 TAILQ_HEAD(am_tasks, am_task);
+
+/* The task itself, or the task of a model that it executes now; models may be nested. */
+static inline struct am_task *am_task_current(struct am_task *task)
+{
+    struct am_task *inner;
+
+    while ((inner = atomic_load_explicit(&task->inner, memory_order_acquire)) != NULL)
+        task = inner;
+    return task;
+}
 
 /* A task of the call that this thread is in, without a deadline. */
 static inline void am_task_init(struct am_task *task, const struct am_task_ops *ops)
@@ -158,6 +213,10 @@ struct am_queue {
     bool stop_on_failure;
     bool is_stopped; /* tasks are dropped until a call synchronises */
 
+    struct am_recorder *recorder; /* NULL: the stream is not captured */
+    _Atomic(struct am_model *)
+        model; /* that it is captured into, also without the lock */
+
     aclError error;      /* of the first task that failed since the last report */
     char why[512];       /* its message */
     const char *failed;  /* the call that submitted it */
@@ -181,6 +240,11 @@ struct am_queue {
 };
 
 /* device: NULL if the device executes no tasks by itself. */
+/*
+ * For the thread that owns the queue while no task is launched: whether the queue has a lane,
+ * which this call opens.
+ */
+bool am_queue_has_lane(struct am_queue *queue);
 void am_queue_init(struct am_queue *queue, struct am_sched *sched, unsigned priority,
                    const struct am_backend_ops *device, int32_t driver);
 /* No task is left. */
@@ -195,8 +259,6 @@ aclError am_queue_submit(struct am_queue *queue, struct am_task *task,
 
 /* Polls the device and completes the tasks that are done; may_block: all launched so far. */
 enum am_progress am_queue_poll(struct am_queue *queue, bool may_block);
-/* Waits until the tasks launched so far are done: 0 or ETIMEDOUT. */
-int am_queue_wait_launched(struct am_queue *queue, uint64_t timeout_ns);
 /* Whether a task that was submitted now would have no task before it. */
 bool am_queue_is_idle(struct am_queue *queue);
 
@@ -215,6 +277,9 @@ const char *am_queue_first_locked(const struct am_queue *queue) AM_REQUIRES(queu
  */
 aclError am_queue_report_locked(struct am_queue *queue, uint64_t seen)
     AM_REQUIRES(queue->lock);
+
+/* Polls a parked queue again. */
+void am_queue_wake(struct am_queue *queue);
 
 void am_waitlist_init(struct am_waitlist *list);
 /* For poll: the task's queue is in the list until it is woken or the task ends. */

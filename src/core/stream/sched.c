@@ -6,7 +6,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/epoch.h"
 #include "base/error.h"
-#include "base/thread.h"
+#include "base/lock.h"
 #include "base/util.h"
 #include "core/stream/cond.h"
 
@@ -42,7 +42,8 @@ static unsigned random_below(struct am_sched *sched, unsigned n)
 
 /* ---- lists ---- */
 
-void am_sched_call_worker_locked(struct am_sched *sched)
+/* Wakes one more worker, if one sleeps. */
+static void worker_call_locked(struct am_sched *sched) AM_REQUIRES(sched->lock)
 {
     if (sched->n_sleeping > 0)
         pthread_cond_signal(&sched->work);
@@ -70,7 +71,7 @@ static void ready_add_locked(struct am_sched *sched, struct am_runnable *runnabl
     runnable->list = AM_LISTED_READY;
     TAILQ_INSERT_TAIL(&sched->ready[runnable->priority], runnable, link);
     sched->n_ready++;
-    am_sched_call_worker_locked(sched);
+    worker_call_locked(sched);
 }
 
 static void unlist_locked(struct am_sched *sched, struct am_runnable *runnable)
@@ -174,7 +175,7 @@ static bool advance_locked(struct am_sched *sched, struct am_runnable *runnable)
     bool has_moved;
 
     if (sched->n_ready > 0) /* this thread is busy from now on */
-        am_sched_call_worker_locked(sched);
+        worker_call_locked(sched);
     if (is_watched_locked(sched) && !sched->has_watcher)
         watcher_call_locked(sched);
     am_unlock(&sched->lock);
@@ -296,8 +297,8 @@ bool am_sched_is_active(struct am_sched *sched, uint64_t n_completed)
     am_lock(&sched->lock);
     is_active = sched->n_ready > 0;
     am_unlock(&sched->lock);
-    return is_active || am_tally_sum(&sched->n_running) > 0 ||
-           am_tally_sum(&sched->n_completed) != n_completed;
+    return is_active || am_counter_sum(&sched->n_running) > 0 ||
+           am_counter_sum(&sched->n_completed) != n_completed;
 }
 
 bool am_sched_has_deadline(struct am_sched *sched)
@@ -335,11 +336,10 @@ static void *worker_main(void *arg)
         bool has_worked;
 
         am_unlock(&sched->lock);
-        has_worked = am_sched_step(sched) || am_sched_join(sched);
+        has_worked = am_sched_step(sched);
         am_lock(&sched->lock);
-        /* Both again: work that arrived since the attempt has signalled no sleeping worker. */
-        if (!has_worked && sched->n_ready == 0 &&
-            am_sched_share_find_locked(sched) == NULL && !sched->is_stopping)
+        /* Again: work that arrived since the attempt has signalled no sleeping worker. */
+        if (!has_worked && sched->n_ready == 0 && !sched->is_stopping)
             worker_sleep_locked(sched);
     }
     am_unlock(&sched->lock);
@@ -418,18 +418,10 @@ void am_sched_init(struct am_sched *sched)
     am_lock_init(&sched->lock, AM_RANK_SCHED, "scheduler");
     for (int i = 0; i < AM_PRIORITIES; i++)
         TAILQ_INIT(&sched->ready[i]);
-    TAILQ_INIT(&sched->shares);
     RB_INIT(&sched->timed);
     TAILQ_INIT(&sched->polled);
     am_cond_init(&sched->work);
     am_cond_init(&sched->clock);
-}
-
-void am_sched_destroy(struct am_sched *sched)
-{
-    pthread_cond_destroy(&sched->clock);
-    pthread_cond_destroy(&sched->work);
-    am_lock_destroy(&sched->lock);
 }
 
 void am_sched_start(struct am_sched *sched, const struct am_sched_setup *setup)

@@ -28,8 +28,8 @@
 
 #include "acl/acl_base.h"
 #include "base/clock.h"
+#include "base/epoch.h"
 #include "base/lock.h"
-#include "base/shard.h"
 
 #define AM_PRIORITIES 8 /* 0 is the highest */
 
@@ -65,24 +65,10 @@ struct am_runnable {
 
 TAILQ_HEAD(am_runnables, am_runnable);
 
-/* Work of one thread in independent pieces, some of which idle workers may execute. */
-struct am_share {
-    aclError (*run)(struct am_share *share, size_t piece); /* without a lock */
-    size_t n_pieces;
-    const char *function; /* the API call that the work is for */
-    /* sched.lock: */
-    size_t n_begun;
-    size_t n_running;
-    aclError rc;   /* of the first piece that failed; no more pieces begin */
-    char why[256]; /* its message, if a worker ran the piece */
-    pthread_cond_t ended;
-    TAILQ_ENTRY(am_share) next;
-};
-
-/* now and is_chaotic are also read without the lock. */
+/* All but the seed are also read without the lock. */
 struct am_sched_setup {
     uint64_t (*_Atomic now)(void); /* nanoseconds */
-    unsigned n_workers;            /* 0: threads that wait do the steps */
+    atomic_uint n_workers;         /* 0: threads that wait do the steps */
     atomic_bool is_chaotic;
     uint64_t seed;
 };
@@ -98,7 +84,6 @@ struct am_sched {
     uint64_t n_rounds;
     uint64_t last_poll; /* when the last round began */
     unsigned n_stepping;
-    TAILQ_HEAD(, am_share) shares;
     uint64_t random;           /* state of chaos mode's generator */
     struct am_timeout pause;   /* chaos mode: a function of the program runs */
     uint64_t paused;           /* the thread that does no step until the function ends */
@@ -113,15 +98,14 @@ struct am_sched {
     atomic_uint n_threads;
     pthread_t threads[16];
     /* Without the lock: tasks that run now, and tasks done or failed in all queues. */
-    _Alignas(AM_SHARD_STRIDE) struct am_tally n_running;
-    struct am_tally n_completed;
+    struct am_counter n_running;
+    struct am_counter n_completed;
 };
 
 extern struct am_sched am_sched;
 
 /* Once; then it may be started and stopped any number of times. */
 void am_sched_init(struct am_sched *sched);
-void am_sched_destroy(struct am_sched *sched);
 
 void am_sched_start(struct am_sched *sched, const struct am_sched_setup *setup);
 /* Ends the workers; nothing is ready or parked. */
@@ -156,18 +140,5 @@ void am_sched_function_end(struct am_sched *sched);
 bool am_sched_is_active(struct am_sched *sched, uint64_t n_completed);
 /* Whether a parked runnable has a deadline. */
 bool am_sched_has_deadline(struct am_sched *sched);
-
-/*
- * Executes all pieces, together with idle workers; returns the first failure.  The caller
- * holds no lock.
- */
-aclError am_sched_share(struct am_sched *sched, struct am_share *share);
-/* For workers: executes one piece of a share; false: no piece is left. */
-bool am_sched_join(struct am_sched *sched);
-/* A share with a piece that no thread has begun; NULL: none exists. */
-struct am_share *am_sched_share_find_locked(struct am_sched *sched)
-    AM_REQUIRES(sched->lock);
-/* Wakes one more worker, if one sleeps. */
-void am_sched_call_worker_locked(struct am_sched *sched) AM_REQUIRES(sched->lock);
 
 #endif

@@ -39,6 +39,8 @@ static bool first_can_move(struct am_queue *queue, struct am_source *list,
     *ret_n = 0;
     am_lock(&queue->lock);
     task = TAILQ_FIRST(&queue->tasks);
+    if (task != NULL)
+        task = am_task_current(task);
     is_waiting = queue->state == AM_QUEUE_PARKED ||
                  (queue->state == AM_QUEUE_RUNNING && queue->is_polling);
     if (!is_waiting || task == NULL || task->number != 0)
@@ -265,4 +267,26 @@ int am_stall_wait_locked(struct am_queue *queue, uint64_t target, uint64_t timeo
     };
 
     return am_wait_locked(&queue->lock, &wait, timeout_ns);
+}
+
+int am_stall_wait_launched(struct am_queue *queue, uint64_t timeout_ns)
+{
+    struct queue_wait what = {.queue = queue};
+    struct am_wait wait = {
+        .sched = queue->sched,
+        .changed = &queue->changed,
+        .what = &what,
+        .is_done = queue_is_done,
+        .poll = queue_poll,
+    };
+    int rc;
+
+    if (queue->device == NULL)
+        return 0;
+    am_lock(&queue->lock);
+    /* n_done does not include tasks that are being completed. */
+    what.target = queue->n_launched > 0 ? queue->n_done + queue->n_launched : 0;
+    rc = am_wait_locked(&queue->lock, &wait, timeout_ns);
+    am_unlock(&queue->lock);
+    return rc;
 }

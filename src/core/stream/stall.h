@@ -36,5 +36,7 @@ void am_stall_describe(struct am_queue *queue, char *text, size_t size);
  */
 int am_stall_wait_locked(struct am_queue *queue, uint64_t target, uint64_t timeout_ns,
                          struct am_stall *stall) AM_REQUIRES(queue->lock);
+/* Waits until the tasks launched so far are done, which a device does by itself: the same. */
+int am_stall_wait_launched(struct am_queue *queue, uint64_t timeout_ns);
 
 #endif

@@ -2,6 +2,7 @@
 #include "core/stream/stream.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "acl/error_codes/rt_error_codes.h"
@@ -19,10 +20,16 @@ static struct am_lock streams_lock = AM_LOCK_INIT(AM_RANK_STREAMS, "streams");
 /* streams_lock; default streams are listed and not counted. */
 static struct {
     LIST_HEAD(, am_stream) list;
-    uint32_t n;
+    LIST_HEAD(, am_stream_hold) holds;
+    uint32_t n;      /* those of models too */
+    uint32_t n_held; /* by models */
 } streams[AM_DEVICES_MAX];
-static uint64_t next_serial;       /* streams_lock */
-static _Atomic uint64_t n_streams; /* of all devices */
+static uint64_t next_serial; /* streams_lock */
+static uint64_t n_holds;     /* streams_lock, as the next one: of all devices */
+static uint64_t n_held;
+
+/* The remedy for waits for captured streams. */
+#define NO_WAIT "synchronise or query after aclmdlRICaptureEnd"
 
 /* Between two checks of a function that a forced end waits for. */
 #define FORCE_INTERVAL (AM_SECOND / 10)
@@ -58,6 +65,68 @@ uint32_t am_stream_available(int32_t device)
     return n < am_setup.product->n_streams ? am_setup.product->n_streams - n : 0;
 }
 
+static aclError limit_check_locked(int32_t device, aclError code)
+    AM_REQUIRES(streams_lock)
+{
+    const struct am_stream_hold *hold;
+    char models[256] = "";
+    size_t n = 0;
+
+    if (streams[device].n < am_setup.product->n_streams)
+        return ACL_SUCCESS;
+    LIST_FOREACH (hold, &streams[device].holds, all) {
+        if (n < sizeof models)
+            n += (size_t)snprintf(models + n, sizeof models - n, "%smodel %u has %u",
+                                  n == 0 ? ": " : ", ", hold->model, hold->n);
+    }
+    return am_fail(code,
+                   "stream resources are insufficient (207008): device %d has %u "
+                   "streams, as many as %s allow; %u are the program's and models have "
+                   "%u%s; destroy streams, or models with aclmdlRIDestroy",
+                   device, streams[device].n, am_setup.product->title,
+                   streams[device].n - streams[device].n_held, streams[device].n_held,
+                   models);
+}
+
+/* `more` streams; modulo 2^32, so fewer if it is the negative of a number. */
+static void hold_count_locked(struct am_stream_hold *hold, uint32_t more)
+    AM_REQUIRES(streams_lock)
+{
+    n_holds -= hold->n > 0;
+    n_held -= hold->n;
+    hold->n += more;
+    n_holds += hold->n > 0;
+    n_held += hold->n;
+    streams[hold->device].n += more;
+    streams[hold->device].n_held += more;
+    am_ledger_models_set(am_devices.ledger, n_holds, n_held);
+}
+
+aclError am_stream_hold(struct am_stream_hold *hold, aclError code)
+{
+    aclError rc;
+
+    am_lock(&streams_lock);
+    rc = limit_check_locked(hold->device, code);
+    if (rc == ACL_SUCCESS) {
+        if (hold->n == 0)
+            LIST_INSERT_HEAD(&streams[hold->device].holds, hold, all);
+        hold_count_locked(hold, 1);
+    }
+    am_unlock(&streams_lock);
+    return rc;
+}
+
+void am_stream_release(struct am_stream_hold *hold)
+{
+    am_lock(&streams_lock);
+    if (hold->n > 0) {
+        LIST_REMOVE(hold, all);
+        hold_count_locked(hold, -hold->n);
+    }
+    am_unlock(&streams_lock);
+}
+
 /* Chaos mode orders all work, so it leaves none to devices. */
 static bool has_lanes(void)
 {
@@ -91,7 +160,6 @@ static void stream_list_locked(struct am_stream *stream) AM_REQUIRES(streams_loc
     stream->queue.id = stream->id;
     LIST_INSERT_HEAD(&streams[stream->device].list, stream, all);
     streams[stream->device].n += !stream->is_default;
-    n_streams += !stream->is_default;
     stream->queue.figure = am_ledger_stream_add(
         am_devices.ledger, stream->id, am_devices.device[stream->device].driver_id);
 }
@@ -113,7 +181,6 @@ static void stream_unlist_locked(struct am_stream *stream) AM_REQUIRES(streams_l
         am_subscriber_remove(thread);
     LIST_REMOVE(stream, all);
     streams[stream->device].n -= !stream->is_default;
-    n_streams -= !stream->is_default;
     am_ledger_stream_remove(am_devices.ledger, figure);
     am_named_unpublish(&stream->named);
     if (stream->is_default && stream->context->stream == stream)
@@ -145,12 +212,9 @@ aclError am_stream_create(uint32_t priority, uint32_t flags, void **ret_handle)
     am_lock(&streams_lock);
     if (context->named.handle == NULL) /* since the lookup */
         rc = am_fail(ACL_ERROR_RT_CONTEXT_NULL, "the context has just been destroyed");
-    else if (streams[stream->device].n >= am_setup.product->n_streams)
-        rc =
-            am_fail(ACL_ERROR_RT_NO_STREAM_RESOURCE,
-                    "device %d has %u streams, as many as %s allow; destroy some first",
-                    stream->device, am_setup.product->n_streams, am_setup.product->title);
     else
+        rc = limit_check_locked(stream->device, ACL_ERROR_RT_NO_STREAM_RESOURCE);
+    if (rc == ACL_SUCCESS)
         stream_list_locked(stream);
     am_unlock(&streams_lock);
     if (rc == ACL_SUCCESS) {
@@ -232,10 +296,51 @@ aclError am_stream_default(void **ret_handle)
     return ACL_SUCCESS;
 }
 
+aclError am_stream_refuse(struct am_stream *stream, aclError code, const char *remedy)
+{
+    aclError rc = ACL_SUCCESS;
+
+    am_lock(&stream->queue.lock);
+    if (stream->queue.recorder != NULL)
+        rc = stream->queue.recorder->refuse(stream->queue.recorder, code, remedy);
+    am_unlock(&stream->queue.lock);
+    return rc;
+}
+
+/* The first captured stream of the device (or of a context of it) refuses the call. */
+static aclError captured_check(int32_t device, const struct am_context *context,
+                               aclError code, const char *remedy)
+{
+    struct am_stream *stream;
+    aclError rc = ACL_SUCCESS;
+
+    if (atomic_load_explicit(&am_n_captures, memory_order_relaxed) == 0)
+        return ACL_SUCCESS;
+    am_lock(&streams_lock);
+    LIST_FOREACH (stream, &streams[device].list, all) {
+        if (rc == ACL_SUCCESS && stream->queue.model != NULL &&
+            (context == NULL || stream->context == context))
+            rc = am_stream_refuse(stream, code, remedy);
+    }
+    am_unlock(&streams_lock);
+    return rc;
+}
+
+static aclError default_check(const struct am_stream *stream)
+{
+    if (!stream->is_default)
+        return ACL_SUCCESS;
+    return captured_check(stream->device, stream->context,
+                          ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT,
+                          "use a stream of aclrtCreateStream instead of the default one");
+}
+
 AM_HOT aclError am_stream_submit(struct am_stream *stream, struct am_task *task)
 {
-    aclError rc = am_queue_submit(&stream->queue, task, NULL);
+    aclError rc = default_check(stream);
 
+    if (rc == ACL_SUCCESS)
+        rc = am_queue_submit(&stream->queue, task, NULL);
     if (rc != ACL_SUCCESS)
         task->ops->free(task);
     return rc;
@@ -292,8 +397,10 @@ aclError am_stream_submit_and_wait(struct am_stream *stream, struct am_task *tas
 {
     struct am_queue *queue = &stream->queue;
     uint64_t target;
-    aclError rc = wait_check(stream);
+    aclError rc = default_check(stream);
 
+    if (rc == ACL_SUCCESS)
+        rc = wait_check(stream);
     if (rc == ACL_SUCCESS)
         rc = am_queue_submit(queue, task, &target);
     if (rc != ACL_SUCCESS) {
@@ -332,6 +439,7 @@ static aclError stream_sync(struct am_stream *stream, uint64_t until, int32_t ti
 
     if (is_never_waited_for(stream))
         return ACL_SUCCESS;
+    AM_TRY(am_stream_refuse(stream, ACL_ERROR_RT_STREAM_CAPTURED, NO_WAIT));
     AM_TRY(wait_check(stream));
     am_lock(&queue->lock);
     target = queue->n_queued;
@@ -378,6 +486,7 @@ aclError am_stream_sync_device(int32_t device, int32_t timeout_ms)
     struct am_stream *stream = NULL;
     aclError first = ACL_SUCCESS;
 
+    AM_TRY(captured_check(device, NULL, ACL_ERROR_RT_STREAM_CAPTURED, NO_WAIT));
     AM_TRY(am_stream_check_all(device, NULL));
     while ((stream = walk_next(stream, device, NULL)) != NULL) {
         aclError rc = stream_sync(stream, until, timeout_ms);
@@ -402,16 +511,15 @@ void am_stream_stop(struct am_stream *stream)
     am_stream_abort(stream);
 }
 
-bool am_stream_is_idle(struct am_stream *stream)
+aclError am_stream_query(struct am_stream *stream, bool *ret_is_idle)
 {
-    bool is_idle;
-
+    AM_TRY(am_stream_refuse(stream, ACL_ERROR_RT_STREAM_CAPTURED, NO_WAIT));
     am_queue_poll(&stream->queue, false);
     am_sched_nudge(&am_sched);
     am_lock(&stream->queue.lock);
-    is_idle = stream->queue.n_done == stream->queue.n_queued;
+    *ret_is_idle = stream->queue.n_done == stream->queue.n_queued;
     am_unlock(&stream->queue.lock);
-    return is_idle;
+    return ACL_SUCCESS;
 }
 
 /* After the tasks, as far as they can be done. */
@@ -441,7 +549,7 @@ static void stream_finish(struct am_stream *stream, struct am_stall *stall)
 static void stream_force(struct am_stream *stream, struct am_stall *stall)
 {
     struct am_queue *queue = &stream->queue;
-    const struct am_task *first;
+    struct am_task *first;
     uint64_t now;
 
     do {
@@ -452,7 +560,7 @@ static void stream_force(struct am_stream *stream, struct am_stall *stall)
     } while (am_timeout_check(&stall->timeout, now, 2 * FORCE_INTERVAL));
     am_lock(&queue->lock);
     first = TAILQ_FIRST(&queue->tasks);
-    if (first != NULL && first->runner != 0)
+    if (first != NULL && am_task_current(first)->runner != 0)
         am_log(AM_LOG_WARN,
                "stream %d ends while the function that %s queued still runs; what it "
                "uses must not be freed before it returns",
@@ -467,14 +575,21 @@ static void stream_force(struct am_stream *stream, struct am_stall *stall)
 static bool stream_end(struct am_stream *stream, bool is_forced, struct am_stall *stall)
 {
     struct am_queue *queue = &stream->queue;
+    struct am_recorder *recorder;
+    struct am_model *model = NULL;
     bool was_alive;
 
     am_lock(&queue->lock);
     queue->is_closed = true; /* from now on nothing is launched */
+    recorder = queue->recorder;
+    if (recorder != NULL)
+        model = recorder->detach(recorder);
     if (is_forced)
         queue->drop_until = queue->n_queued; /* nor begun */
     am_unlock(&queue->lock);
-    (void)am_queue_wait_launched(queue, AM_FOREVER);
+    if (model != NULL)
+        recorder->abandon(model);
+    (void)am_stall_wait_launched(queue, AM_FOREVER);
     if (is_forced)
         stream_force(stream, stall);
     else
@@ -571,9 +686,4 @@ bool am_stream_collect_all(void)
                 am_queue_poll(&stream->queue, false) == AM_PROGRESS_NONE && is_empty;
     }
     return is_empty;
-}
-
-uint64_t am_stream_count(void)
-{
-    return n_streams;
 }

@@ -71,7 +71,8 @@ void am_stream_stop(struct am_stream *stream);
  */
 bool am_stream_abort_device(int32_t device, uint64_t timeout_ns);
 
-bool am_stream_is_idle(struct am_stream *stream);
+/* Whether its tasks are done. */
+aclError am_stream_query(struct am_stream *stream, bool *ret_is_idle);
 
 /*
  * Polls all devices and frees the launched tasks that are done, on all streams; false: some
@@ -82,12 +83,29 @@ bool am_stream_collect_all(void);
 /* How many more can be created on this device. */
 uint32_t am_stream_available(int32_t device);
 
+/* The device streams that a model holds, in addition to the streams of the program. */
+struct am_stream_hold {
+    uint32_t model;
+    int32_t device;
+    uint32_t n;
+    LIST_ENTRY(am_stream_hold) all; /* if n > 0 */
+};
+/* One more; fails with this code if the device has no stream left. */
+aclError am_stream_hold(struct am_stream_hold *hold, aclError code);
+void am_stream_release(struct am_stream_hold *hold);
+
 /*
  * Ends the streams of a context (NULL: of the whole device).  With `wait` their tasks are
  * done first, and a stream that stalls is given up, with a warning.  Without `wait`, a
  * function of the program that runs has five seconds to return.
  */
 void am_stream_kill_all(int32_t device, const struct am_context *context, bool wait);
+
+/*
+ * A call that is not allowed on a captured stream: invalidates the capture and fails with this
+ * code; succeeds if the stream is not captured.
+ */
+aclError am_stream_refuse(struct am_stream *stream, aclError code, const char *remedy);
 
 /* Submits a task; if that fails, frees it. */
 aclError am_stream_submit(struct am_stream *stream, struct am_task *task);
@@ -100,8 +118,6 @@ aclError am_stream_submit_and_wait(struct am_stream *stream, struct am_task *tas
  * them waits for the function of the program that this thread is in.
  */
 aclError am_stream_check_all(int32_t device, const struct am_context *context);
-
-uint64_t am_stream_count(void);
 
 /* The function is called without a lock when a stream was synchronised or has ended. */
 void am_stream_set_synced(void (*synced)(int32_t device, int32_t stream));

@@ -15,7 +15,7 @@
 void am_stall_start(struct am_stall *stall, struct am_sched *sched)
 {
     stall->timeout = (struct am_timeout){AM_STALL_TIMEOUT, sched->setup.now()};
-    stall->n_completed = am_tally_sum(&sched->n_completed);
+    stall->n_completed = am_counter_sum(&sched->n_completed);
 }
 
 /* The progress of one wait. */
@@ -54,7 +54,7 @@ static bool step_locked(struct am_lock *lock, const struct am_wait *wait,
     bool has_moved;
     uint64_t next;
 
-    if (sched->n_threads > 0 && !sched->setup.is_chaotic)
+    if (sched->setup.n_workers > 0 && !sched->setup.is_chaotic)
         return false;
     am_unlock(lock);
     has_moved = am_sched_step(sched);

@@ -16,7 +16,6 @@
 #include "core/vmm/phys.h"
 #include "core/vmm/reservation.h"
 #include "core/vmm/vspace.h"
-#include "core/vmm/arena.h"
 
 /* ---- lifetime ---- */
 
@@ -82,13 +81,6 @@ void am_mapping_put(struct am_mapping *mapping)
 
     if (!am_ref_drop(&mapping->refs))
         return;
-    if (mapping->reservation == NULL) {
-        /* A heap's memory and addresses are reused only now. */
-        if (!mapping_unbind(mapping))
-            am_log(AM_LOG_INFO, "%zu bytes at %p could not be unmapped yet",
-                   mapping->size, (void *)mapping->start);
-        am_arena_give(mapping->extent);
-    }
     am_epoch_defer(&mapping->deferred, mapping_free);
     am_phys_put(phys);
 }
@@ -131,7 +123,7 @@ static void mapping_remove_locked(struct am_mapping *mapping)
     am_unlock(&phys->lock);
     r->n_mappings--;
     if (mapping->owner == NULL)
-        am_tally_add(&am_vspace.n_mappings, -1);
+        am_counter_add(&am_vspace.n_mappings, UINT64_MAX);
 }
 
 /* Unmaps and removes the mapping of killed memory, unless another thread has done so. */
@@ -181,7 +173,7 @@ bool am_mapping_lock(uintptr_t addr, struct am_mapping **ret_mapping)
         struct am_mapping *mapping = am_mapping_find(addr);
         bool is_mapped;
 
-        if (mapping == NULL || mapping->reservation == NULL)
+        if (mapping == NULL)
             return false;
         am_lock(&mapping->reservation->lock);
         is_mapped = am_mapping_find(addr) == mapping;
@@ -202,8 +194,6 @@ aclError am_mapping_lock_own(void *addr, bool must_start, struct am_mapping **re
     aclError rc = ACL_SUCCESS;
 
     if (!is_locked)
-        mapping = am_mapping_find((uintptr_t)addr); /* a heap's */
-    if (mapping == NULL)
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "nothing is mapped at %p%s", addr,
                      am_reservation_find((uintptr_t)addr) != NULL
                          ? ""
@@ -212,8 +202,6 @@ aclError am_mapping_lock_own(void *addr, bool must_start, struct am_mapping **re
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
                      "%p was not mapped with aclrtMapMem; it belongs to %s", addr,
                      mapping->owner->name);
-    else if (!is_locked)
-        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "nothing is mapped at %p", addr);
     else if (must_start && mapping->start != (uintptr_t)addr)
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
                      "%p lies inside the mapping of %zu bytes at %p; pass its start",
@@ -307,8 +295,11 @@ static aclError map_check_strict(const struct am_reservation *r,
     return ACL_SUCCESS;
 }
 
-/* Locks the reservation that the whole range lies in, with nothing mapped there. */
-static aclError range_lock(uintptr_t addr, size_t size,
+/*
+ * Locks the reservation that the whole range lies in, with nothing mapped there; the program's
+ * or, with is_owned, an owner's.
+ */
+static aclError range_lock(uintptr_t addr, size_t size, bool is_owned,
                            struct am_reservation **ret_reservation)
     AM_TRY_ACQUIRE(0, (*ret_reservation)->lock)
 {
@@ -321,7 +312,7 @@ static aclError range_lock(uintptr_t addr, size_t size,
             return am_fail(ACL_ERROR_RT_PARAM_INVALID,
                            "%p is not reserved; call aclrtReserveMemAddress first",
                            (void *)addr);
-        if (r->is_arena) {
+        if (!is_owned && r->owner != NULL) {
             rc = am_fail(
                 ACL_ERROR_RT_PARAM_INVALID,
                 "%p was not reserved with aclrtReserveMemAddress; it belongs to %s",
@@ -408,12 +399,17 @@ static aclError bind_locked(struct am_reservation *r, uintptr_t addr, size_t ask
     struct am_mapping *mapping;
     aclError rc;
 
-    AM_REQUIRE(am_reservation_prepare(r) == 0, ACL_ERROR_BAD_ALLOC,
+    if (r->mappings == NULL)
+        atomic_store_explicit(
+            &r->mappings, am_sys_calloc(r->size >> AM_CHUNK_SHIFT, sizeof *r->mappings),
+            memory_order_release);
+    AM_REQUIRE(r->mappings != NULL, ACL_ERROR_BAD_ALLOC,
                "no host memory for the table of mappings of a reservation");
     mapping = mapping_alloc(addr, asked, size, phys, bits);
     AM_REQUIRE(mapping != NULL, ACL_ERROR_BAD_ALLOC, "no host memory for a mapping");
     mapping->reservation = r;
     mapping->owner = r->owner;
+    mapping->owner_data = r->owner_data;
     if (!phys_add_mapping(mapping, source)) {
         rc = am_fail(ACL_ERROR_RT_INVALID_HANDLE, "handle %p is not alive",
                      phys->named.handle);
@@ -427,7 +423,7 @@ static aclError bind_locked(struct am_reservation *r, uintptr_t addr, size_t ask
         r->is_imported = phys->is_imported;
     }
     if (r->owner == NULL)
-        am_tally_add(&am_vspace.n_mappings, 1);
+        am_counter_add(&am_vspace.n_mappings, 1);
     chunks_set(r, mapping, mapping);
     return ACL_SUCCESS;
 
@@ -445,9 +441,6 @@ static aclError map_locked(struct am_reservation *r, uintptr_t addr, size_t aske
 {
     if (am_setup.is_strict)
         AM_TRY(map_check_strict(r, phys));
-    AM_REQUIRE(r->owner == NULL, ACL_ERROR_RT_PARAM_INVALID,
-               "%p was not reserved with aclrtReserveMemAddress; it belongs to %s",
-               (void *)addr, r->owner->name);
     return bind_locked(r, addr, asked, size, phys, has_access ? am_owner_bit(phys) : 0,
                        source);
 }
@@ -457,7 +450,7 @@ aclError am_vspace_map_owned(void *addr, struct am_phys *phys, bool has_access)
     struct am_reservation *r;
     aclError rc;
 
-    rc = range_lock((uintptr_t)addr, phys->mem.size, &r);
+    rc = range_lock((uintptr_t)addr, phys->mem.size, true, &r);
     if (rc != 0)
         return rc;
     rc = bind_locked(r, (uintptr_t)addr, phys->mem.size, phys->mem.size, phys,
@@ -476,7 +469,7 @@ aclError am_vspace_map(void *addr, size_t size, struct am_phys *phys, bool has_a
     AM_REQUIRE(am_is_aligned((uintptr_t)addr, granularity), ACL_ERROR_RT_ADDR_UNALIGNED,
                "virPtr %p is not a multiple of the granularity %zu", addr, granularity);
     AM_TRY(map_size(phys, size, &rounded));
-    rc = range_lock((uintptr_t)addr, rounded, &r);
+    rc = range_lock((uintptr_t)addr, rounded, false, &r);
     if (rc != 0)
         return rc;
     rc = map_locked(r, (uintptr_t)addr, size, rounded, phys, has_access, SOURCE_HANDLE);
@@ -494,7 +487,7 @@ aclError am_vspace_map_like(void *addr, const struct am_mapping *source, bool ha
     AM_REQUIRE(am_is_aligned((uintptr_t)addr, granularity), ACL_ERROR_RT_ADDR_UNALIGNED,
                "%p is not a multiple of the granularity %zu of the memory at %p", addr,
                granularity, (void *)source->start);
-    rc = range_lock((uintptr_t)addr, source->size, &r);
+    rc = range_lock((uintptr_t)addr, source->size, false, &r);
     if (rc != 0)
         return rc;
     if (am_mapping_find(source->start) != source || phys->is_killed)
@@ -505,53 +498,6 @@ aclError am_vspace_map_like(void *addr, const struct am_mapping *source, bool ha
                         SOURCE_MAPPING);
     am_unlock(&r->lock);
     return rc;
-}
-
-aclError am_vspace_map_heap(const struct am_owner *owner, struct am_phys *phys,
-                            void *owner_data, struct am_mapping **ret_mapping)
-{
-    const struct am_backend_ops *ops = phys->mem.bank->ops;
-    size_t size = phys->mem.size;
-    uint64_t bits = am_owner_bit(phys);
-    struct am_rights rights = am_rights_of(bits, bits);
-    struct am_mapping *mapping;
-    struct am_extent *extent;
-    aclError rc;
-
-    rc = am_arena_take(phys->mem.bank->spec.is_pinned, size, &extent);
-    if (rc != ACL_SUCCESS)
-        goto err_phys;
-    mapping = mapping_alloc(extent->start, size, size, phys, bits);
-    if (mapping == NULL) {
-        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no host memory for a mapping");
-        goto err_extent;
-    }
-    mapping->extent = extent;
-    mapping->owner = owner;
-    mapping->owner_data = owner_data;
-    rc = ops->map((void *)mapping->start, size, &phys->mem, &rights);
-    if (rc != ACL_SUCCESS)
-        goto err_mapping;
-    /* Its addresses are the caller's alone, so no lock is needed. */
-    mapping->may_alias = phys->was_mapped;
-    phys->was_mapped = true;
-    chunks_set(extent->arena, mapping, mapping);
-    *ret_mapping = mapping;
-    return ACL_SUCCESS;
-
-err_mapping:
-    free(mapping);
-err_extent:
-    am_arena_give(extent);
-err_phys:
-    am_phys_put(phys);
-    return rc;
-}
-
-void am_vspace_unmap_heap(struct am_mapping *mapping)
-{
-    chunks_set(mapping->extent->arena, mapping, NULL);
-    am_mapping_put(mapping);
 }
 
 /* ---- unmap ---- */

@@ -4,7 +4,6 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/machine.h"
-#include "base/shard.h"
 #include "base/sys.h"
 #include "base/util.h"
 #include "core/device/attr.h"
@@ -14,7 +13,7 @@
 #include "core/ledger/ledger.h"
 #include "core/vmm/vspace.h"
 
-static struct am_tally n_physes;
+static struct am_counter n_physes;
 
 /* The domain and the NUMA node (-1: any) that a location names. */
 static aclError location_find(const aclrtMemLocation *location,
@@ -170,18 +169,13 @@ static aclError phys_make(size_t size, const aclrtPhysicalMemProp *prop,
 /* The domain is freed with the last memory in it, once the library has stopped. */
 static void phys_leave(struct am_phys *phys)
 {
-    union am_domain_part *part = phys->part;
-    bool is_last;
-
-    if (part == NULL)
+    if (!phys->is_entered)
         return;
-    am_lock(&part->lock);
+    am_lock(&phys->domain->lock);
     if (phys->is_listed)
         LIST_REMOVE(phys, listed);
-    is_last = --part->n_physes == 0 && part->is_closed;
-    am_unlock(&part->lock);
-    if (is_last)
-        am_domain_put(phys->domain);
+    am_unlock(&phys->domain->lock);
+    am_domain_put(phys->domain);
 }
 
 static void phys_unmake(struct am_phys *phys)
@@ -209,24 +203,24 @@ static void phys_unmake(struct am_phys *phys)
  */
 static aclError phys_enter(struct am_phys *phys, enum user user, void **ret_handle)
 {
-    union am_domain_part *part = &phys->domain->part[am_shard()];
+    struct am_domain *domain = phys->domain;
     bool is_closed;
 
-    am_lock(&part->lock);
-    is_closed = part->is_closed;
+    am_lock(&domain->lock);
+    is_closed = domain->is_closed;
     if (!is_closed) {
-        phys->part = part;
-        part->n_physes++;
+        phys->is_entered = true;
+        am_ref_more(&domain->refs);
         phys->is_listed = user != USER_HEAP;
         if (phys->is_listed)
-            LIST_INSERT_HEAD(&part->physes, phys, listed);
+            LIST_INSERT_HEAD(&domain->physes, phys, listed);
         if (user == USER_PROGRAM) {
             phys->handle_refs = 1;
-            am_tally_add(&n_physes, 1);
+            am_counter_add(&n_physes, 1);
             *ret_handle = am_named_publish(&phys->named);
         }
     }
-    am_unlock(&part->lock);
+    am_unlock(&domain->lock);
     if (is_closed)
         phys_unmake(phys);
     AM_REQUIRE(!is_closed, ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
@@ -348,7 +342,7 @@ void am_phys_put(struct am_phys *phys)
     had_handle = phys->named.handle != NULL;
     phys_unmake(phys);
     if (had_handle)
-        am_tally_add(&n_physes, -1);
+        am_counter_add(&n_physes, UINT64_MAX);
 }
 
 /* The record of a handle, which may be dead; valid in this section. */
@@ -458,19 +452,19 @@ aclError am_phys_free(void *handle)
  * Takes memory from the list, with one more reference, so that no other thread kills it;
  * NULL: the list is empty.
  */
-static struct am_phys *part_pop(union am_domain_part *part)
+static struct am_phys *phys_pop(struct am_domain *domain)
 {
     struct am_phys *phys;
 
-    am_lock(&part->lock);
-    phys = LIST_FIRST(&part->physes);
+    am_lock(&domain->lock);
+    phys = LIST_FIRST(&domain->physes);
     while (phys != NULL && !am_ref_try(&phys->named.refs)) /* it is being freed */
         phys = LIST_NEXT(phys, listed);
     if (phys != NULL) {
         LIST_REMOVE(phys, listed);
         phys->is_listed = false;
     }
-    am_unlock(&part->lock);
+    am_unlock(&domain->lock);
     return phys;
 }
 
@@ -478,14 +472,12 @@ void am_phys_kill_all(struct am_domain *domain)
 {
     struct am_phys *phys;
 
-    for (unsigned i = 0; domain != NULL && i < AM_SHARDS; i++) {
-        while ((phys = part_pop(&domain->part[i])) != NULL) {
-            if (am_vspace_kill(phys)) {
-                am_phys_end_export(phys);
-                am_phys_put(phys); /* the handle's */
-            }
-            am_phys_put(phys); /* part_pop()'s */
+    while (domain != NULL && (phys = phys_pop(domain)) != NULL) {
+        if (am_vspace_kill(phys)) {
+            am_phys_end_export(phys);
+            am_phys_put(phys); /* the handle's */
         }
+        am_phys_put(phys); /* phys_pop()'s */
     }
 }
 
@@ -494,16 +486,16 @@ uint64_t am_phys_size(struct am_domain *domain)
     const struct am_phys *phys;
     uint64_t size = 0;
 
-    for (unsigned i = 0; domain != NULL && i < AM_SHARDS; i++) {
-        am_lock(&domain->part[i].lock);
-        LIST_FOREACH (phys, &domain->part[i].physes, listed)
-            size += phys->named.handle != NULL ? phys->mem.size : 0;
-        am_unlock(&domain->part[i].lock);
-    }
+    if (domain == NULL)
+        return 0;
+    am_lock(&domain->lock);
+    LIST_FOREACH (phys, &domain->physes, listed)
+        size += phys->named.handle != NULL ? phys->mem.size : 0;
+    am_unlock(&domain->lock);
     return size;
 }
 
 uint64_t am_phys_count(void)
 {
-    return am_tally_sum(&n_physes);
+    return am_counter_sum(&n_physes);
 }

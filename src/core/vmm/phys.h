@@ -45,8 +45,8 @@ struct am_phys {
     size_t asked;    /* bytes that the program asked for; mem.size is rounded up */
     bool is_charged; /* to the domain; the caller of am_phys_charge() writes it */
 
-    union am_domain_part *part; /* where it is entered; NULL: not yet */
-    LIST_ENTRY(am_phys) listed; /* part->lock, as the next one */
+    bool is_entered;            /* it has a reference to its domain */
+    LIST_ENTRY(am_phys) listed; /* the domain's lock, as the next one */
     bool is_listed;             /* am_phys_kill_all() finds it */
     uint64_t share;             /* in the ledger, held instead of a charge; 0: none */
     /*

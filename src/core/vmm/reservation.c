@@ -79,15 +79,6 @@ static void reservation_free(struct am_deferred *deferred)
     free(r);
 }
 
-int am_reservation_prepare(struct am_reservation *r)
-{
-    if (r->mappings == NULL)
-        atomic_store_explicit(
-            &r->mappings, am_sys_calloc(r->size >> AM_CHUNK_SHIFT, sizeof *r->mappings),
-            memory_order_release);
-    return r->mappings != NULL ? 0 : -ENOMEM;
-}
-
 static int reservation_enter_locked(struct am_reservation *r) AM_REQUIRES(am_vspace.lock)
 {
     int rc = am_address_prepare(&am_vspace.reservations, r->start, r->size);
@@ -155,10 +146,10 @@ static aclError reservation_cut(struct am_reservation *r, void *want, void **ret
     return ACL_SUCCESS;
 }
 
-static aclError reserve(const struct am_owner *owner, void *owner_data, size_t size,
+static aclError reserve(const struct am_backend_ops *backend,
+                        const struct am_owner *owner, void *owner_data, size_t size,
                         void *want, uint64_t flags, void **ret_addr)
 {
-    const struct am_backend_ops *backend = am_setup.backend;
     struct am_reservation *r;
     void *addr = NULL;
     aclError rc = ACL_SUCCESS;
@@ -200,46 +191,19 @@ static aclError reserve(const struct am_owner *owner, void *owner_data, size_t s
 
 aclError am_vspace_reserve(size_t size, void *want, uint64_t flags, void **ret_addr)
 {
-    return reserve(NULL, NULL, size, want, flags, ret_addr);
+    return reserve(am_setup.backend, NULL, NULL, size, want, flags, ret_addr);
 }
 
 aclError am_vspace_reserve_owned(const struct am_owner *owner, void *owner_data,
                                  size_t size, void *want, void **ret_addr)
 {
-    return reserve(owner, owner_data, size, want, 1, ret_addr);
+    return reserve(am_setup.backend, owner, owner_data, size, want, 1, ret_addr);
 }
 
-aclError am_reservation_create(const struct am_owner *owner, bool is_pinned, size_t size,
-                               struct am_reservation **ret_arena)
+aclError am_vspace_reserve_pinned(const struct am_owner *owner, void *owner_data,
+                                  size_t size, void **ret_addr)
 {
-    const struct am_backend_ops *backend =
-        is_pinned ? am_backend_find("host") : am_setup.backend;
-    struct am_reservation *r = reservation_alloc();
-    void *addr;
-    aclError rc;
-
-    AM_REQUIRE(r != NULL, ACL_ERROR_BAD_ALLOC, "no host memory for a reservation");
-    rc = backend->reserve_own(size, reservation_align(size), &addr);
-    if (rc != ACL_SUCCESS) {
-        reservation_free(&r->deferred);
-        return rc;
-    }
-    r->start = (uintptr_t)addr;
-    r->size = size;
-    r->n_mappings = 1;
-    r->owner = owner;
-    r->backend = backend;
-    r->is_arena = true;
-    r->is_pinned = is_pinned;
-    if (am_reservation_prepare(r) != 0) {
-        reservation_drop(r, AM_LOG_INFO);
-        reservation_free(&r->deferred);
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no host memory for a reservation");
-    }
-    rc = reservation_enter(r);
-    if (rc == ACL_SUCCESS)
-        *ret_arena = r;
-    return rc;
+    return reserve(am_backend_find("host"), owner, owner_data, size, NULL, 1, ret_addr);
 }
 
 /* Its lock is held as well. */
@@ -252,14 +216,6 @@ static void reservation_leave_locked(struct am_reservation *r) AM_REQUIRES(am_vs
     if (r->is_from_region)
         am_region_give_locked(r->start, r->size);
     am_epoch_defer(&r->deferred, reservation_free);
-}
-
-void am_reservation_destroy_locked(struct am_reservation *arena)
-{
-    am_lock(&arena->lock);
-    reservation_drop(arena, AM_LOG_INFO);
-    reservation_leave_locked(arena);
-    am_unlock(&arena->lock);
 }
 
 /*
@@ -342,10 +298,8 @@ void am_vspace_release_owned(void *addr)
 static void release_last_locked(struct am_reservation *r) AM_REQUIRES(am_vspace.lock)
 {
     am_lock(&r->lock);
-    /* Work in flight, or a host view, still uses memory of a heap there. */
-    r->is_orphan = r->is_arena && r->n_mappings > 0;
-    /* A thread is in a call about it, or was about to make it: it ends there. */
-    if (!r->is_orphan && (r->owner == NULL || r->is_arena || r->is_unreleased)) {
+    /* Others: work in flight or a host view uses the memory, or a thread is in a call about it. */
+    if (r->owner == NULL || r->is_unreleased) {
         am_assert(r->n_mappings == 0);
         if (reservation_drop(r, AM_LOG_WARN))
             reservation_leave_locked(r);

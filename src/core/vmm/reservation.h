@@ -11,12 +11,9 @@
 bool am_reservation_lock(uintptr_t addr, struct am_reservation **ret_reservation)
     AM_TRY_ACQUIRE(true, (*ret_reservation)->lock);
 
-/* Allocates the table of mappings, if it does not exist: 0 or -ENOMEM.  r is locked, or new. */
-int am_reservation_prepare(struct am_reservation *r);
-
 /*
  * The mapping that addr lies in, with its reservation locked; false if nothing is mapped
- * there, or memory of a heap.  A mapping whose memory was killed with its device counts as
+ * there.  A mapping whose memory was killed with its device counts as
  * unmapped, and is removed.
  */
 bool am_mapping_lock(uintptr_t addr, struct am_mapping **ret_mapping)
@@ -32,11 +29,5 @@ aclError am_mapping_lock_own(void *addr, bool must_start, struct am_mapping **re
 uint64_t am_owner_bit(const struct am_phys *phys);
 /* Rights for a backend: bits of logical ids become bits of the driver's ids. */
 struct am_rights am_rights_of(uint64_t can_read, uint64_t can_write);
-
-/* An arena, which the program does not see; one mapping is counted, the caller's. */
-aclError am_reservation_create(const struct am_owner *owner, bool is_pinned, size_t size,
-                               struct am_reservation **ret_arena);
-void am_reservation_destroy_locked(struct am_reservation *arena)
-    AM_REQUIRES(am_vspace.lock);
 
 #endif

@@ -29,11 +29,9 @@
 #include "base/address_index.h"
 #include "base/epoch.h"
 #include "base/lock.h"
-#include "base/shard.h"
 
 struct am_mapping;
 struct am_phys;
-struct am_extent;
 
 /* A piece of memory that was handed out. */
 struct am_bounds {
@@ -103,7 +101,7 @@ struct am_reservation {
     size_t size;
     uint64_t flags;               /* as requested: 0 normal pages, 1 huge pages */
     bool is_released;             /* both locks: it is not in the index any more */
-    size_t n_mappings;            /* lock; of an arena: vspace.lock */
+    size_t n_mappings;            /* lock */
     int32_t device;               /* lock; of the first mapping, while n_mappings > 0 */
     bool is_imported;             /* lock; the same: it came from another process */
     const struct am_owner *owner; /* NULL: the program; written under both locks */
@@ -112,9 +110,6 @@ struct am_reservation {
     _Atomic(struct am_mapping_entry *) mappings;
     const struct am_backend_ops *backend; /* whose addresses these are */
     bool is_from_region;                  /* core/vmm/region.h */
-    bool is_arena;                        /* addresses of the heaps: core/vmm/arena.h */
-    bool is_pinned;                       /* an arena of pinned memory */
-    bool is_orphan; /* vspace.lock; an arena that is destroyed with its last mapping */
     bool
         is_unreleased; /* vspace.lock; its owner is done, the system refused to release it */
     bool has_stale_mapping; /* lock; memory in it could not be unmapped */
@@ -134,19 +129,14 @@ struct am_mapping {
     bool may_alias;       /* phys was mapped before: it may be mapped elsewhere, too */
     bool is_remote;       /* phys is another machine's */
     uint8_t page_shift;   /* pages of phys have 2^page_shift bytes */
-    struct am_reservation *reservation; /* NULL: a heap's */
+    struct am_reservation *reservation;
 
     size_t asked;              /* what aclrtMapMem was given; size is rounded up */
     _Atomic uint64_t can_read; /* a bit for each device, by logical id, and AM_HOST_BIT */
     _Atomic uint64_t can_write;
-    union {
-        LIST_ENTRY(am_mapping) of_phys; /* phys->lock */
-        struct am_extent *extent;       /* a heap's: its addresses */
-    };
+    LIST_ENTRY(am_mapping) of_phys; /* phys->lock */
     struct am_deferred deferred;
 };
-
-LIST_HEAD(am_extents, am_extent);
 
 /* Addresses in stock: core/vmm/region.c. */
 struct am_region {
@@ -163,14 +153,8 @@ struct am_vspace {
     LIST_HEAD(, am_reservation) all;      /* lock */
     struct am_address_index reservations; /* written under lock */
     _Atomic uint64_t n_reservations;      /* the program's */
-    struct am_tally n_mappings;           /* the program's */
+    struct am_counter n_mappings;         /* the program's */
     struct am_region region;              /* lock */
-    /* lock; for device memory and for pinned memory: core/vmm/arena.c */
-    struct {
-        struct am_reservation *arena;   /* the region that ranges are cut from, or NULL */
-        size_t used;                    /* bytes of it */
-        struct am_extents extents[104]; /* free ones, by size */
-    } arenas[2];
 };
 
 extern struct am_vspace am_vspace;
@@ -179,8 +163,8 @@ extern struct am_vspace am_vspace;
 aclError am_vspace_reserve(size_t size, void *want, uint64_t flags, void **ret_addr);
 aclError am_vspace_release(void *addr);
 /*
- * The library stops, and nothing is mapped any more: releases the program's reservations and
- * the arenas.  An owner that a thread still uses releases its own reservations later.
+ * The library stops, and nothing is mapped any more: releases the program's reservations.
+ * An owner that a thread still uses releases its own reservations later.
  */
 void am_vspace_release_all(void);
 
@@ -202,9 +186,13 @@ aclError am_vspace_mirror(void *dst, size_t size, void *src);
 /*
  * The same for an owner of ours.  map binds all of phys, unmap what starts at addr; the
  * last unmap before a release cannot fail.  release gives up what has nothing mapped.
+ * Pinned memory of all backends has addresses of the host backend: a device's driver may
+ * need the other addresses for itself.
  */
 aclError am_vspace_reserve_owned(const struct am_owner *owner, void *owner_data,
                                  size_t size, void *want, void **ret_addr);
+aclError am_vspace_reserve_pinned(const struct am_owner *owner, void *owner_data,
+                                  size_t size, void **ret_addr);
 void am_vspace_release_owned(void *addr);
 aclError am_vspace_map_owned(void *addr, struct am_phys *phys, bool has_access);
 aclError am_vspace_unmap_owned(void *addr, bool is_last);
@@ -255,18 +243,6 @@ void am_mapping_put(struct am_mapping *mapping);
 /* The block of the owner, or the mapping, that contains addr; false: none. */
 bool am_mapping_block(const struct am_mapping *mapping, uintptr_t addr,
                       struct am_bounds *ret_bounds);
-
-/*
- * Bind addresses of an arena to phys's memory, for an owner.  The mapping takes over the
- * reference to phys, also on failure; its own reference is the caller's.
- */
-aclError am_vspace_map_heap(const struct am_owner *owner, struct am_phys *phys,
-                            void *owner_data, struct am_mapping **ret_mapping);
-/*
- * It cannot be found any more; memory and addresses go with the last reference, the
- * caller's being one.
- */
-void am_vspace_unmap_heap(struct am_mapping *mapping);
 
 /*
  * Whether any byte of the range is reserved; *ret_owner, if not NULL, is then whose it

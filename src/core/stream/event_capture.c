@@ -1,0 +1,348 @@
+/*
+ * Events in captures.  See event.h and capture.h.
+ *
+ * A record in a capture is a node without effect; the event remembers its place.  A wait for the
+ * event makes the stream join the capture, and holds that place.  The event is not needed any
+ * more: the program may destroy it.
+ *
+ * External records, waits and resets, and all of notifies, are about the event itself, and run in
+ * each execution.  An external record gets its number when the execution is submitted, so that
+ * work submitted after the execution waits for it.
+ */
+#include <stdlib.h>
+
+#include "acl/error_codes/rt_error_codes.h"
+#include "base/error.h"
+#include "base/sys.h"
+#include "base/util.h"
+#include "core/stream/capture.h"
+#include "core/stream/event.h"
+
+/* A node that is an end of an edge. */
+struct marker {
+    struct am_task task;
+    struct am_event *event; /* until the task is recorded */
+    void *handle;           /* of the event, for the program */
+    unsigned can;
+};
+
+static struct am_place place_get(struct am_event *event)
+{
+    struct am_place place;
+
+    am_lock(&event->lock);
+    place = event->place;
+    am_unlock(&event->lock);
+    return place;
+}
+
+aclError am_event_check_captured(struct am_event *event)
+{
+    return am_capture_check(place_get(event).capture, ACL_ERROR_RT_EVENT_CAPTURED,
+                            "the event's record is in the model and has not run; "
+                            "synchronise after aclmdlRIExecuteAsync");
+}
+
+/* The members for records, waits and resets lie at the same place. */
+static void params_set(aclmdlRITaskParams *params, void *handle, unsigned can,
+                       uint32_t flag)
+{
+    params->of.eventRecord.event = handle;
+    params->of.eventRecord.eventFlag = (can & AM_EVENT_SYNC ? ACL_EVENT_SYNC : 0) |
+                                       (can & AM_EVENT_TIME ? ACL_EVENT_TIME_LINE : 0) |
+                                       (can & AM_EVENT_EXTERNAL ? ACL_EVENT_EXTERNAL : 0);
+    params->of.eventRecord.recordFlag = flag;
+}
+
+/* ---- edges ---- */
+
+static void marker_free(struct am_task *task)
+{
+    free(task);
+}
+
+static void marker_recorded(struct am_task *task, const struct am_place *place)
+{
+    struct am_event *event = ((struct marker *)task)->event;
+
+    am_lock(&event->lock);
+    event->place = *place;
+    am_unlock(&event->lock);
+}
+
+static void marker_reset(struct am_task *task, const struct am_place *place)
+{
+    struct am_event *event = ((struct marker *)task)->event;
+
+    am_lock(&event->lock);
+    event->place.capture = 0;
+    am_unlock(&event->lock);
+}
+
+static void marker_params(const struct am_task *task, aclmdlRITaskParams *params)
+{
+    const struct marker *marker = (const struct marker *)task;
+
+    params_set(params, marker->handle, marker->can, ACL_EVENT_RECORD_DEFAULT);
+}
+
+static const struct am_task_ops record_marker = {
+    .params = marker_params,
+    .recorded = marker_recorded,
+    .free = marker_free,
+    .type = ACL_MODEL_RI_TASK_EVENT_RECORD,
+};
+static const struct am_task_ops reset_marker = {
+    .params = marker_params,
+    .recorded = marker_reset,
+    .free = marker_free,
+    .type = ACL_MODEL_RI_TASK_EVENT_RESET,
+};
+static const struct am_task_ops wait_marker = {
+    .params = marker_params,
+    .free = marker_free,
+    .type = ACL_MODEL_RI_TASK_EVENT_WAIT,
+};
+
+static struct marker *marker_make(const struct am_task_ops *ops, struct am_event *event)
+{
+    struct marker *marker = am_task_make(ops, sizeof *marker);
+
+    if (marker == NULL)
+        return NULL;
+    marker->event = event;
+    marker->handle = event->named.handle;
+    marker->can = event->can;
+    marker->task.is_captured = true;
+    marker->task.is_short = true;
+    return marker;
+}
+
+static aclError marker_submit(const struct am_task_ops *ops, struct am_event *event,
+                              struct am_stream *stream)
+{
+    struct marker *marker = marker_make(ops, event);
+
+    return marker != NULL ? am_stream_submit(stream, &marker->task) : ACL_ERROR_BAD_ALLOC;
+}
+
+/* ---- external records, waits and resets ---- */
+
+static void external_recorded(struct am_task *task, const struct am_place *place)
+{
+    struct am_event_task *et = (struct am_event_task *)task;
+
+    am_lock(&et->event->lock);
+    et->event->external = *place;
+    et->event->is_external_wait = task->ops->poll != NULL;
+    am_unlock(&et->event->lock);
+}
+
+/* The record of one execution. */
+static aclError record_announce(struct am_task *task, struct am_task **ret_task)
+{
+    struct am_event_task *et = (struct am_event_task *)task;
+    struct am_event_task *record;
+
+    AM_TRY(am_event_task_make(&am_event_record_ops, et->event, NULL, &record));
+    *ret_task = &record->task;
+    return ACL_SUCCESS;
+}
+
+/* A wait is counted from its first poll to its end. */
+static void wait_count(struct am_event_task *et, bool is_counted)
+{
+    struct am_event *event = et->event;
+
+    am_lock(&event->lock);
+    event->n_waits += (uint64_t)is_counted - (uint64_t)et->is_counted;
+    et->is_counted = is_counted;
+    am_event_prune_locked(event);
+    am_unlock(&event->lock);
+}
+
+/* An extended event is waited for until it has a record that no earlier execution waited for. */
+static void wait_rearm(struct am_task *task)
+{
+    struct am_event_task *et = (struct am_event_task *)task;
+    struct am_event *event = et->event;
+
+    et->is_taken = false;
+    wait_count(et, true);
+    am_lock(&event->lock);
+    if (!(event->can & AM_EVENT_EX))
+        et->target = am_event_target_locked(event);
+    else if (et->target < event->n_recorded)
+        et->target = event->n_recorded;
+    else
+        et->target++;
+    am_unlock(&event->lock);
+}
+
+static aclError wait_run(struct am_task *task)
+{
+    aclError rc = am_event_wait_run(task);
+
+    wait_count((struct am_event_task *)task, false);
+    return rc;
+}
+
+static void wait_free(struct am_task *task)
+{
+    wait_count((struct am_event_task *)task, false);
+    am_event_task_free(task);
+}
+
+static void reset_rearm(struct am_task *task)
+{
+    (void)am_event_reset_enter(task);
+}
+
+static void external_params(const struct am_task *task, aclmdlRITaskParams *params)
+{
+    const struct am_event *event = ((const struct am_event_task *)task)->event;
+
+    params_set(params, event->named.handle, event->can, ACL_EVENT_RECORD_EXTERNAL);
+}
+
+static const struct am_task_ops external_record = {
+    .params = external_params,
+    .announce = record_announce,
+    .recorded = external_recorded,
+    .free = am_event_task_free,
+    .type = ACL_MODEL_RI_TASK_EVENT_RECORD,
+};
+static const struct am_task_ops external_wait = {
+    .params = external_params,
+    .poll = am_event_wait_poll,
+    .run = wait_run,
+    .rearm = wait_rearm,
+    .recorded = external_recorded,
+    .free = wait_free,
+    .sources = am_event_wait_sources,
+    .describe = am_event_wait_describe,
+    .timeout = ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
+    .type = ACL_MODEL_RI_TASK_EVENT_WAIT,
+};
+static const struct am_task_ops external_reset = {
+    .params = external_params,
+    .run = am_event_reset_run,
+    .rearm = reset_rearm,
+    .free = am_event_task_free,
+    .type = ACL_MODEL_RI_TASK_EVENT_RESET,
+};
+
+static aclError external_check(struct am_event *event, struct am_stream *stream,
+                               bool is_wait)
+{
+    uint64_t capture = am_capture_number(stream);
+    bool is_mixed;
+
+    am_lock(&event->lock);
+    is_mixed = event->external.capture == capture && event->is_external_wait != is_wait;
+    am_unlock(&event->lock);
+    if (event->can & (AM_EVENT_NOTIFY | AM_EVENT_EXTERNAL))
+        return ACL_SUCCESS;
+    AM_REQUIRE((event->can & AM_EVENT_EX) && (event->can & AM_EVENT_SYNC),
+               ACL_ERROR_RT_PARAM_INVALID,
+               "event %u is used with the flag EXTERNAL; create it with "
+               "aclrtCreateEventExWithFlag and ACL_EVENT_SYNC",
+               event->id);
+    AM_REQUIRE(!is_mixed, ACL_ERROR_RT_PARAM_INVALID,
+               "event %u is recorded and waited for with the flag EXTERNAL in one "
+               "capture; use two events",
+               event->id);
+    AM_REQUIRE(
+        is_wait || !event->was_recorded, ACL_ERROR_RT_PARAM_INVALID,
+        "event %u was recorded by aclrtRecordEvent before, so it cannot be recorded "
+        "with the flag EXTERNAL; create another event",
+        event->id);
+    return ACL_SUCCESS;
+}
+
+static aclError external_submit(const struct am_task_ops *ops, struct am_event *event,
+                                struct am_stream *stream, uint32_t seconds)
+{
+    struct am_event_task *et;
+
+    AM_TRY(am_event_task_make(ops, event, stream, &et));
+    et->stream = NULL;
+    et->task.is_captured = true;
+    et->task.is_short = ops->poll == NULL;
+    if (seconds != 0)
+        et->task.deadline = seconds * AM_SECOND;
+    return am_stream_submit(stream, &et->task);
+}
+
+static bool is_external_event(const struct am_event *event)
+{
+    return event->can & (AM_EVENT_EXTERNAL | AM_EVENT_NOTIFY);
+}
+
+static aclError shared_check(const struct am_event *event, struct am_stream *stream)
+{
+    if (event->page == NULL || (event->can & AM_EVENT_NOTIFY))
+        return ACL_SUCCESS;
+    return am_stream_refuse(stream, ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT,
+                            "events that other processes may open cannot be captured");
+}
+
+/* ---- calls ---- */
+
+aclError am_event_capture_record(struct am_event *event, struct am_stream *stream,
+                                 bool is_external)
+{
+    AM_TRY(shared_check(event, stream));
+    if (!is_external && !is_external_event(event))
+        return marker_submit(&record_marker, event, stream);
+    AM_TRY(external_check(event, stream, false));
+    return external_submit(&external_record, event, stream, 0);
+}
+
+aclError am_event_capture_reset(struct am_event *event, struct am_stream *stream)
+{
+    if (place_get(event).capture == am_capture_number(stream))
+        return marker_submit(&reset_marker, event, stream);
+    return external_submit(&external_reset, event, stream, 0);
+}
+
+/* A wait for a captured record; *ret_is_over: that capture is over. */
+static aclError joining_wait(struct am_event *event, struct am_stream *stream,
+                             const struct am_place *place, bool *ret_is_over)
+{
+    struct marker *marker = marker_make(&wait_marker, event);
+    aclError rc;
+
+    if (marker == NULL)
+        return ACL_ERROR_BAD_ALLOC;
+    rc = am_capture_wait(stream, &marker->task, place, ret_is_over);
+    if (rc != ACL_SUCCESS || *ret_is_over)
+        free(marker);
+    return rc;
+}
+
+aclError am_event_capture_wait(struct am_event *event, struct am_stream *stream,
+                               uint32_t seconds, bool is_external, bool *ret_is_over)
+{
+    struct am_place place = place_get(event);
+
+    *ret_is_over = true;
+    is_external = is_external || is_external_event(event);
+    if (place.capture != 0 && !is_external) {
+        AM_TRY(joining_wait(event, stream, &place, ret_is_over));
+        if (!*ret_is_over)
+            return ACL_SUCCESS;
+    }
+    if (!am_stream_is_captured(stream))
+        return ACL_SUCCESS;
+    *ret_is_over = false;
+    AM_TRY(shared_check(event, stream));
+    if (!is_external)
+        return am_stream_refuse(
+            stream, ACL_ERROR_RT_CAPTURE_DEPENDENCY,
+            "in a capture a stream waits for events that were recorded "
+            "in the same capture; to wait for other work use "
+            "aclrtStreamWaitEventWithFlag with EXTERNAL");
+    AM_TRY(external_check(event, stream, true));
+    return external_submit(&external_wait, event, stream, seconds);
+}

@@ -1,0 +1,159 @@
+/*
+ * Models: the captured work of streams, to be executed any number of times.
+ *
+ * A model has a lane for each stream that was captured.  A lane is an array of nodes, and a node
+ * is a task (queue.h) that was recorded and not queued.  A task of a model refers to memory by
+ * its address and finds the memory each time that it runs.  The record of an event and each wait
+ * for it make an edge: the wait holds the place of the record.
+ *
+ * While a stream is captured, the lock of its queue protects the nodes of its lane, and the lock
+ * of models protects the list of lanes.  Once the capture has ended, lanes and
+ * nodes are constant.
+ *
+ * An execution is one task of a stream.  Its queue executes the nodes of lane 0; each other lane
+ * has a queue of its own.  Executions of one model are serialised, so the state of an execution
+ * is stored in the lanes, and an execution allocates nothing.
+ */
+#ifndef AM_CORE_MODEL_H
+#define AM_CORE_MODEL_H
+
+#include "acl/acl_rt.h"
+#include "base/handle.h"
+#include "core/stream/queue.h"
+#include "core/stream/stream.h"
+
+struct am_node {
+    struct am_task *task; /* owned by the node */
+    uint32_t number;      /* in the model, by the order of the calls */
+    bool is_awaited;      /* a record: a wait in another lane is for it */
+    bool is_wait;         /* a wait for the record at `from` */
+    bool is_disabled;
+    bool will_be_disabled; /* from the next aclmdlRIUpdate on */
+    uint32_t announced;    /* from 1: which task of the execution runs instead; 0: none */
+    struct am_place from;
+};
+
+struct am_lane {
+    struct am_named named; /* its handle is for aclmdlRIGetStreams */
+    struct am_recorder recorder;
+    struct am_model *model;
+    uint32_t index;
+    int32_t stream_id;
+    struct am_stream *stream; /* a reference while it is captured; NULL: it has ended */
+    bool is_ended;            /* aclmdlRIEndTask was called */
+    struct am_node *nodes;
+    uint32_t n;
+    uint32_t n_max;
+    /* The execution: */
+    struct am_task task;        /* in `queue`; lane 0: of no use */
+    struct am_queue queue;      /* lane 0: of no use */
+    struct am_task *runs_in;    /* `task`, or the task of the execution */
+    uint32_t position;          /* the next node */
+    bool is_armed;              /* the next node has been polled */
+    uint32_t n_settled;         /* the device executes no node before this one */
+    _Atomic uint32_t n_done;    /* nodes before the last record that is awaited */
+    struct am_waitlist waiting; /* for n_done */
+};
+
+/* An object that lives as long as its model. */
+struct am_model_part {
+    LIST_ENTRY(am_model_part) all;                 /* model->lock */
+    void (*start)(struct am_model_part *part);     /* before each execution; or NULL */
+    void (*destroyed)(struct am_model_part *part); /* the model was; or NULL */
+    void (*free)(struct am_model_part *part);
+};
+
+struct am_execution {
+    struct am_task task;
+    struct am_model *model; /* holds a reference */
+    bool is_owner;          /* executes the model now */
+    bool is_entered;
+    SLIST_ENTRY(am_execution) spare;
+    struct am_task *announced[]; /* that run instead of captured ones; NULL: it has run */
+};
+
+struct am_model {
+    struct am_named named;
+    uint32_t id;
+    int32_t device;
+    struct am_stream_hold hold;
+    LIST_ENTRY(am_model) all; /* models.lock */
+    bool is_listed;           /* models.lock; not destroyed */
+
+    /* The capture: */
+    uint64_t capture; /* its number */
+    _Atomic(aclmdlRICaptureStatus) status;
+    aclmdlRICaptureMode mode;
+    uint64_t thread; /* that began it, and its id for messages */
+    int32_t thread_id;
+    char why[256]; /* models.lock; INVALIDATED: the reason */
+    atomic_uint n_nodes;
+
+    struct am_lane **lanes;
+    uint32_t n_lanes;
+    uint32_t n_announced;             /* tasks that each execution makes anew */
+    bool is_short;                    /* one lane of short tasks */
+    _Atomic(struct am_lane *) group;  /* the capture: the lane with an open task group */
+    bool is_complete;                 /* its capture has ended */
+    bool is_built;                    /* of aclmdlRIBuildBegin (core/model/build.c) */
+    struct am_model *parent;          /* the model whose condition executes this one */
+    LIST_HEAD(, am_model_part) parts; /* lock */
+
+    /* Executions: */
+    struct am_lock lock;
+    struct am_execution *owner; /* lock, as the next ones */
+    unsigned n_pending;         /* executions that are queued */
+    SLIST_HEAD(, am_execution) spares;
+    pthread_cond_t changed; /* n_pending */
+    aclError rc;            /* of the first task that failed in this execution */
+    char failure[512];
+    atomic_bool is_failed;      /* the remaining tasks are skipped */
+    atomic_uint n_active;       /* lanes but lane 0 that have not ended */
+    struct am_waitlist ended;   /* for n_active */
+    struct am_waitlist waiting; /* executions that wait for the owner to end */
+};
+
+/* All models, and the captures under way. */
+extern struct am_models {
+    struct am_lock lock;
+    LIST_HEAD(, am_model) list; /* lock, as the next ones */
+    uint32_t next_id;
+    uint64_t next_capture;
+} am_models;
+
+/* An empty model of this device, which is listed. */
+aclError am_model_make(int32_t device, struct am_model **ret_model);
+/* One more lane, for the work of the stream; fails with this code at the device's limit. */
+aclError am_model_add_lane_locked(struct am_model *model, struct am_stream *stream,
+                                  aclError code, struct am_lane **ret_lane)
+    AM_REQUIRES(am_models.lock);
+/* Appends a task, which is the node's from now on. */
+aclError am_lane_append_locked(struct am_lane *lane, struct am_task *task);
+/* The model is complete: prepares executions. */
+void am_model_finish(struct am_model *model);
+/* Removes the model from the list, and its handle and streams; false: another thread has. */
+bool am_model_unlist(struct am_model *model);
+void am_model_add_part(struct am_model *model, struct am_model_part *part);
+
+aclError am_model_get(void *handle, struct am_model **ret_model);
+void am_model_put(struct am_model *model);
+
+/* ---- replay.c ---- */
+
+extern const struct am_task_ops am_lane_ops;
+
+/*
+ * Executes a model as a part of another one: `task` is a task of a lane of that one.  After the
+ * start, am_model_advance() is called until the result is ready; then model->rc has the result.
+ */
+void am_model_start(struct am_model *model, struct am_task *task);
+enum am_poll am_model_advance(struct am_model *model);
+/* Drops the tasks that have not begun. */
+void am_model_abort(struct am_model *model);
+unsigned am_model_sources(struct am_model *model, struct am_source *list,
+                          bool *ret_is_only);
+aclError am_model_execute(struct am_model *model, struct am_stream *stream);
+/* Waits for the executions that are queued. */
+aclError am_model_wait(struct am_model *model);
+
+#endif

@@ -1,0 +1,186 @@
+/* Hooks: what ends with a stream, a context, a device, or the library. */
+#include "layer/bytes.h"
+#include "layer/hooks.h"
+#include "layer/order.h"
+#include "layer/pinned.h"
+#include "layer/quarantine.h"
+#include "layer/waits.h"
+
+static void agent_end(struct am_agent *agent)
+{
+    am_functions_drop(agent, UINT64_MAX);
+    am_agent_end(agent);
+}
+
+void am_stream_end(struct am_object *object)
+{
+    if (object->agent != NULL)
+        agent_end(object->agent);
+    object->agent = NULL;
+}
+
+struct end {
+    struct am_call *call;
+    int device;      /* -1: everything */
+    uint64_t serial; /* of the last object that was there when the end began */
+};
+
+static bool is_ended(const struct am_object *object, const void *arg)
+{
+    const struct end *end = arg;
+
+    if (object->serial > end->serial)
+        return false;
+    return end->device < 0 || object->device == end->device;
+}
+
+static void object_end(struct am_object *object, void *arg)
+{
+    struct end *end = arg;
+
+    am_stream_end(object);
+    if (object->bytes != NULL &&
+        (object->kind == AM_OBJECT_PHYS || object->kind == AM_OBJECT_IMPORT))
+        object->bytes->n_handles = 0;
+    if (object->kind == AM_OBJECT_HOST)
+        am_touch_end(object->bytes);
+    am_model_end(object->model);
+    object->model = NULL;
+    am_object_free(end->call, object);
+}
+
+/* Default streams of a context, of a device, or (0, -1) all of them. */
+static void default_agents_end(uint64_t context, int device)
+{
+    struct am_agent *agent;
+    struct am_agent *next;
+
+    for (agent = TAILQ_FIRST(&am_agents); agent != NULL; agent = next) {
+        next = TAILQ_NEXT(agent, link);
+        if (agent->is_default && agent->handle != 0 &&
+            (context == 0 || agent->context == context) &&
+            (device < 0 || agent->device == device))
+            agent_end(agent);
+    }
+}
+
+void am_after_context(struct am_call *call)
+{
+    AM_ARGS(aclrtCreateContext);
+    struct am_object *object;
+
+    if (call->rc != ACL_SUCCESS) {
+        am_ignored_note(call, a->context);
+        return;
+    }
+    object = am_object_make(call, AM_OBJECT_CONTEXT, (uintptr_t)*a->context, 0);
+    if (object != NULL)
+        object->device = (int16_t)a->deviceId;
+}
+
+void am_before_destroy_context(struct am_call *call)
+{
+    AM_ARGS(aclrtDestroyContext);
+
+    if (a->context != NULL)
+        am_waits_begin(call, (struct am_awaited){.context = (uintptr_t)a->context});
+}
+
+void am_after_destroy_context(struct am_call *call)
+{
+    AM_ARGS(aclrtDestroyContext);
+    struct am_object *context = am_handle_find(AM_OBJECT_CONTEXT, a->context);
+    struct end end = {call, -1, UINT64_MAX};
+    struct am_agent *agent;
+    struct am_agent *next;
+
+    am_waits_end(call);
+    if (call->rc != ACL_SUCCESS)
+        return;
+    if (context != NULL && !context->is_freed)
+        am_object_free(call, context);
+    for (agent = TAILQ_FIRST(&am_agents); agent != NULL; agent = next) {
+        struct am_object *object;
+
+        next = TAILQ_NEXT(agent, link);
+        if (agent->context != (uintptr_t)a->context)
+            continue;
+        am_host_joins_agent(agent); /* the call does what is queued first */
+        object = am_handle_find(AM_OBJECT_STREAM, (void *)(uintptr_t)agent->handle);
+        if (object != NULL && !object->is_freed)
+            object_end(object, &end);
+    }
+    default_agents_end((uintptr_t)a->context, -1);
+}
+
+/* What another thread makes while the device ends is not ended. */
+void am_before_reset_device(struct am_call *call)
+{
+    AM_ARGS(aclrtResetDevice);
+
+    call->value = am_check.serial;
+    am_check.n_resetting++;
+    am_check.n_resets++;
+    am_quarantine_release_all(); /* passed on before the call */
+    am_waits_begin(call, (struct am_awaited){.device = (int16_t)a->deviceId});
+}
+
+/* The last reset ends what is on the device; whether it was, the library knows. */
+void am_after_reset_device(struct am_call *call)
+{
+    AM_ARGS(aclrtResetDevice);
+    struct end end = {call, a->deviceId, call->value};
+    int32_t is_active = 1;
+
+    am_waits_end(call);
+    am_check.n_resetting--;
+    if (call->rc != ACL_SUCCESS ||
+        am_check.below->aclrtGetPrimaryCtxState(a->deviceId, NULL, &is_active) !=
+            ACL_SUCCESS ||
+        is_active)
+        return;
+    am_quarantine_remove_device(a->deviceId);
+    am_leaks_report(a->deviceId, 0, "the last aclrtResetDevice");
+    am_objects_walk(is_ended, object_end, &end);
+    default_agents_end(0, a->deviceId);
+}
+
+static void everything_end(struct am_call *call, uint64_t serial)
+{
+    struct end end = {call, -1, serial};
+
+    am_quarantine_remove_device(-1);
+    am_touch_forget_all();
+    am_leaks_report(-1, 0, "aclFinalize");
+    am_objects_walk(is_ended, object_end, &end);
+    default_agents_end(0, -1);
+    am_functions_drop(NULL, serial);
+}
+
+/* From now on the memory may be freed at any time. */
+void am_before_finalize(struct am_call *call)
+{
+    am_guards_check(call);
+    call->value = am_check.serial;
+    am_check.n_stopping++;
+    am_check.n_resets++;
+    am_quarantine_release_all();
+    am_waits_begin(call, (struct am_awaited){.device = -1});
+}
+
+/*
+ * The library may have been started more than once; then it goes on.  Another thread may
+ * have started it again since the stop; then what that thread has made is not ended.
+ */
+void am_after_finalize(struct am_call *call)
+{
+    bool is_down = am_api_top == &am_api_down;
+
+    am_waits_end(call);
+    am_check.n_stopping--;
+    if (call->rc != ACL_SUCCESS || (!is_down && call->era == am_check.era))
+        return;
+    everything_end(call, is_down ? UINT64_MAX : call->value);
+    if (is_down)
+        am_check.era++;
+}

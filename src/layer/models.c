@@ -1,0 +1,667 @@
+/*
+ * Captured models.
+ *
+ * Work that is put on a captured stream does not run, so it is not queued in the order
+ * model (order.h): the layer notes it as a task, with the ranges that it reads and writes
+ * and the objects that these ranges showed.  Each replay queues the tasks again, on agents
+ * that the model has for its streams (replays.c).  So each replay checks the memory that its addresses
+ * show then, and replays are ordered like other work: by the stream that a replay is put
+ * on, and inside by the captured events.
+ *
+ * Branches of conditional tasks may run or not, so nothing is noted of them, and the order
+ * behind a conditional task is unknown.  The same holds for models that are built without
+ * a capture.
+ */
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "layer/access.h"
+#include "layer/bytes.h"
+#include "layer/hooks.h"
+#include "layer/memory.h"
+#include "layer/models.h"
+#include "layer/order.h"
+#include "layer/thread.h"
+#include "layer/values.h"
+
+static TAILQ_HEAD(, am_model) models = TAILQ_HEAD_INITIALIZER(models);
+static size_t n_captures; /* under way, and streams that are bound to a model */
+static size_t n_waited;   /* lanes with is_waited */
+
+/* ---- metadata ---- */
+
+static struct am_model *model_make(struct am_call *call, uint64_t handle)
+{
+    struct am_model *model = am_meta_alloc(sizeof *model);
+
+    if (model == NULL)
+        return NULL;
+    model->handle = handle;
+    model->is_captured = true;
+    model->device = call->device;
+    TAILQ_INSERT_TAIL(&models, model, link);
+    n_captures++;
+    return model;
+}
+
+/* Room for one more; false: no memory. */
+static bool array_grow(void **array, size_t n, size_t size)
+{
+    void *more;
+
+    if (n != 0 && (n < 8 || (n & (n - 1)) != 0))
+        return true; /* 8, 16, 32 ... */
+    more = am_meta_realloc(*array, (n == 0 ? 8 : 2 * n) * size);
+    if (more == NULL)
+        return false;
+    *array = more;
+    return true;
+}
+
+static void lane_add(struct am_model *model, struct am_agent *agent)
+{
+    if (!array_grow((void **)&model->lanes, model->n_lanes, sizeof *model->lanes))
+        return;
+    agent->capture = model;
+    agent->lane = model->n_lanes;
+    model->lanes[model->n_lanes++] = (struct lane){.stream = agent->handle};
+}
+
+/* The streams are ordinary again. */
+static void capture_end(struct am_model *model)
+{
+    struct am_agent *agent;
+
+    TAILQ_FOREACH (agent, &am_agents, link) {
+        if (agent->capture == model)
+            agent->capture = NULL;
+    }
+    n_captures -= model->is_captured;
+    model->is_captured = false;
+    model->origin = NULL;
+}
+
+void am_lane_ran(struct lane *lane)
+{
+    n_waited -= lane->is_waited;
+    lane->is_waited = false;
+}
+
+static void lanes_end(struct am_model *model)
+{
+    for (uint32_t i = 0; i < model->n_lanes; i++) {
+        n_waited -= model->lanes[i].is_waited;
+        if (model->lanes[i].agent != NULL)
+            am_agent_end(model->lanes[i].agent);
+    }
+    model->n_lanes = 0;
+}
+
+void am_model_end(struct am_model *model)
+{
+    if (model == NULL)
+        return;
+    capture_end(model);
+    lanes_end(model);
+    for (size_t i = 0; i < model->n_tasks; i++) {
+        free(model->tasks[i].called);
+        free(model->tasks[i].ranges);
+    }
+    free(model->tasks);
+    free(model->lanes);
+    TAILQ_REMOVE(&models, model, link);
+    free(model);
+}
+
+void am_capture_leave(const struct am_agent *agent)
+{
+    if (agent->capture != NULL && agent->capture->origin == agent)
+        am_model_end(agent->capture);
+}
+
+struct am_model *am_model_of(const void *handle)
+{
+    struct am_object *object = am_handle_find(AM_OBJECT_MODEL, handle);
+
+    return object != NULL && !object->is_freed ? object->model : NULL;
+}
+
+/* ---- noting captured work ---- */
+
+static struct task *task_add(struct am_call *call, enum task_type type)
+{
+    struct am_model *model = call->model;
+    struct task *task;
+
+    if (!array_grow((void **)&model->tasks, model->n_tasks, sizeof *model->tasks))
+        return NULL;
+    task = &model->tasks[model->n_tasks++];
+    *task = (struct task){.type = type, .lane = call->agent->lane, .site = call->site};
+    return task;
+}
+
+static void ranges_note(struct am_call *call, struct task *task)
+{
+    const struct am_work *work = call->work;
+
+    task->ranges = am_meta_alloc(work->n_pieces * sizeof *task->ranges);
+    for (size_t i = 0; task->ranges != NULL && i < work->n_pieces; i++) {
+        const struct am_piece *piece = &work->pieces[i];
+        struct am_object *area = am_area_find(piece->addr);
+
+        if (area == NULL)
+            continue;
+        area->is_captured = true;
+        task->ranges[task->n_ranges++] = (struct range){
+            .addr = piece->addr,
+            .size = piece->size,
+            .serial = area->serial,
+            .is_write = piece->is_write,
+            .freed = {.api = AM_API_COUNT},
+        };
+    }
+}
+
+static const void *event_of(const struct am_call *call)
+{
+    switch (call->id) {
+    case AM_API_aclrtRecordEvent:
+    case AM_API_aclrtRecordEventWithFlag:
+        return ((const struct am_args_aclrtRecordEvent *)call->args)->event;
+    case AM_API_aclrtStreamWaitEvent:
+    case AM_API_aclrtStreamWaitEventWithTimeout:
+    case AM_API_aclrtStreamWaitEventWithFlag:
+        return ((const struct am_args_aclrtStreamWaitEvent *)call->args)->event;
+    default:
+        return NULL;
+    }
+}
+
+static struct am_signal *signal_of(const struct am_call *call)
+{
+    const void *event = event_of(call);
+    struct am_object *object =
+        event != NULL ? am_handle_find(AM_OBJECT_EVENT, event) : NULL;
+
+    return object != NULL && !object->is_freed ? object->signal : NULL;
+}
+
+static bool is_wait(enum am_api_id id)
+{
+    return id == AM_API_aclrtStreamWaitEvent ||
+           id == AM_API_aclrtStreamWaitEventWithTimeout ||
+           id == AM_API_aclrtStreamWaitEventWithFlag;
+}
+
+static bool is_external(const struct am_call *call)
+{
+    if (call->id == AM_API_aclrtRecordEventWithFlag)
+        return ((const struct am_args_aclrtRecordEventWithFlag *)call->args)->flag ==
+               ACL_EVENT_RECORD_EXTERNAL;
+    if (call->id == AM_API_aclrtStreamWaitEventWithFlag)
+        return ((const struct am_args_aclrtStreamWaitEventWithFlag *)call->args)->flag ==
+               ACL_EVENT_WAIT_EXTERNAL;
+    return false;
+}
+
+/* The capture whose stream recorded the event last; NULL: none that is under way. */
+static struct am_model *model_of_signal(const struct am_signal *signal)
+{
+    struct am_model *model;
+
+    TAILQ_FOREACH (model, &models, link) {
+        if (signal != NULL && model->is_captured && signal->capture == model->handle)
+            return model;
+    }
+    return NULL;
+}
+
+void am_capture_find(struct am_call *call)
+{
+    if (n_captures == 0 || call->stream == NULL)
+        return;
+    am_call_ref_agent(call, am_agent_find(call, call->stream));
+    if (call->agent == NULL)
+        return;
+    call->model = call->agent->capture;
+    if (call->model == NULL && is_wait(call->id) && !is_external(call))
+        call->model = model_of_signal(signal_of(call)); /* the stream joins */
+}
+
+static struct am_captured_function *called_of(const struct am_call *call)
+{
+    return (struct am_captured_function *)(uintptr_t)call->value;
+}
+
+bool am_capture_before(struct am_call *call)
+{
+    if (call->id == AM_API_aclrtLaunchHostFunc)
+        call->is_declared = am_access_add(call);
+    if (call->model->is_silent || call->is_declared)
+        return false;
+    switch (call->id) {
+    case AM_API_aclrtLaunchHostFunc: {
+        struct am_args_aclrtLaunchHostFunc *a =
+            (struct am_args_aclrtLaunchHostFunc *)call->args;
+
+        call->value = (uintptr_t)am_captured_function_make(&a->fn, &a->args, true);
+        return false;
+    }
+    case AM_API_aclrtLaunchCallback: {
+        struct am_args_aclrtLaunchCallback *a =
+            (struct am_args_aclrtLaunchCallback *)call->args;
+
+        call->value = (uintptr_t)am_captured_function_make(
+            &a->fn, &a->userData, a->blockType == ACL_CALLBACK_BLOCK);
+        return false;
+    }
+    case AM_API_aclrtValueWrite:
+    case AM_API_aclrtValueWait:
+        return false;
+    default:
+        return event_of(call) == NULL && call->id != AM_API_aclrtRecordNotify &&
+               call->id != AM_API_aclrtWaitAndResetNotify;
+    }
+}
+
+static void record_note(struct am_call *call)
+{
+    struct am_signal *signal = signal_of(call);
+    struct task *task =
+        task_add(call, is_external(call) ? TASK_RECORD_EXTERNAL : TASK_RECORD);
+
+    if (task == NULL || signal == NULL)
+        return;
+    task->handle = signal->handle;
+    task->record = call->model->n_records;
+    if (task->type == TASK_RECORD) {
+        signal->capture = call->model->handle;
+        signal->capture_record = call->model->n_records++;
+    }
+}
+
+static void wait_note(struct am_call *call)
+{
+    struct am_signal *signal = signal_of(call);
+    bool is_inside =
+        signal != NULL && !is_external(call) && signal->capture == call->model->handle;
+    struct task *task;
+
+    if (call->agent->capture == NULL)
+        lane_add(call->model, call->agent);
+    if (call->agent->capture == NULL)
+        return; /* no memory */
+    task = task_add(call, is_inside ? TASK_WAIT : TASK_WAIT_UNKNOWN);
+    if (task != NULL && is_inside)
+        task->record = signal->capture_record;
+}
+
+static void value_note(struct am_call *call)
+{
+    AM_ARGS(aclrtValueWrite);
+    const struct am_args_aclrtValueWait *wait = call->args;
+    bool is_write = call->id == AM_API_aclrtValueWrite;
+    struct task *task = task_add(call, is_write ? TASK_VALUE_WRITE : TASK_VALUE_WAIT);
+
+    if (task == NULL)
+        return;
+    task->addr = (uintptr_t)a->devAddr;
+    task->value = a->value;
+    task->flag = is_write ? 0 : wait->flag;
+}
+
+static void access_note(struct am_call *call)
+{
+    struct task *task = call->work != NULL && call->work->n_pieces > 0
+                            ? task_add(call, TASK_ACCESS)
+                            : NULL;
+
+    if (task != NULL)
+        ranges_note(call, task);
+}
+
+static void function_note(struct am_call *call)
+{
+    struct task *task = task_add(call, TASK_FUNCTION);
+
+    if (task != NULL)
+        task->called = called_of(call);
+    call->value = 0; /* without memory for the task it stays as long as the process */
+}
+
+static void task_note(struct am_call *call)
+{
+
+    switch (call->id) {
+    case AM_API_aclrtRecordEvent:
+    case AM_API_aclrtRecordEventWithFlag:
+        record_note(call);
+        break;
+    case AM_API_aclrtValueWrite:
+    case AM_API_aclrtValueWait:
+        value_note(call);
+        break;
+    case AM_API_aclrtWaitAndResetNotify:
+        task_add(call, TASK_WAIT_UNKNOWN);
+        break;
+    case AM_API_aclrtLaunchHostFunc:
+    case AM_API_aclrtLaunchCallback:
+        if (call->is_declared)
+            access_note(call);
+        else
+            function_note(call);
+        break;
+    default:
+        if (is_wait(call->id))
+            wait_note(call);
+        else
+            access_note(call);
+    }
+}
+
+void am_capture_after(struct am_call *call)
+{
+    bool is_function =
+        call->id == AM_API_aclrtLaunchHostFunc || call->id == AM_API_aclrtLaunchCallback;
+
+    if (call->rc == ACL_SUCCESS && !call->model->is_silent)
+        task_note(call);
+    if (is_function)
+        free(called_of(call));
+    if (call->work != NULL)
+        am_work_drop(call->work);
+}
+
+/* ---- begin and end ---- */
+
+/* The library knows what became of the capture. */
+static aclmdlRICaptureStatus status_of(const void *stream, uint64_t *ret_model)
+{
+    aclmdlRICaptureStatus status = ACL_MODEL_RI_CAPTURE_STATUS_NONE;
+    aclmdlRI model = NULL;
+
+    if (am_check.below->aclmdlRICaptureGetInfo((aclrtStream)(uintptr_t)stream, &status,
+                                               &model) != ACL_SUCCESS)
+        return ACL_MODEL_RI_CAPTURE_STATUS_NONE;
+    *ret_model = (uintptr_t)model;
+    return status;
+}
+
+void am_after_capture_begin(struct am_call *call)
+{
+    struct am_agent *agent =
+        call->stream != NULL ? am_agent_find(call, call->stream) : NULL;
+    uint64_t handle = 0;
+    struct am_model *model;
+
+    if (call->rc != ACL_SUCCESS || agent == NULL ||
+        status_of(call->stream, &handle) == ACL_MODEL_RI_CAPTURE_STATUS_NONE)
+        return;
+    model = model_make(call, handle);
+    if (model == NULL)
+        return;
+    model->is_silent = call->id != AM_API_aclmdlRICaptureBegin;
+    model->origin = agent;
+    model->began = call->site;
+    lane_add(model, agent);
+}
+
+/* The call failed: whether that ended the capture without a model, or will. */
+static bool is_lost_by(struct am_call *call, const struct am_model *model)
+{
+    uint64_t handle;
+    aclmdlRICaptureStatus status =
+        status_of((const void *)(uintptr_t)model->origin->handle, &handle);
+
+    return status == ACL_MODEL_RI_CAPTURE_STATUS_INVALIDATED ||
+           (status == ACL_MODEL_RI_CAPTURE_STATUS_NONE &&
+            call->id == AM_API_aclmdlRICaptureEnd);
+}
+
+void am_models_refused(struct am_call *call)
+{
+    struct am_model *model;
+
+    TAILQ_FOREACH (model, &models, link) {
+        struct am_finding *f;
+
+        if (!model->is_captured || model->is_silent || model->is_lost ||
+            !is_lost_by(call, model))
+            continue;
+        model->is_lost = true;
+        f = am_call_finding(call);
+        am_finding_begin(f, AM_KIND_capture_lost,
+                         "the call failed with %d, and the capture that began on stream "
+                         "0x%" PRIx64 " is lost",
+                         (int)call->rc, model->origin->handle);
+        f->advice = "make the call before aclmdlRICaptureBegin or after "
+                    "aclmdlRICaptureEnd; before the end, each stream that joined comes "
+                    "back to the first one";
+        am_finding_at(f, "here", call->site);
+        am_finding_at(f, "the capture began here", model->began);
+        am_call_report(call, f);
+        return;
+    }
+}
+
+void am_after_capture_end(struct am_call *call)
+{
+    AM_ARGS(aclmdlRICaptureEnd);
+    struct am_agent *agent =
+        call->stream != NULL ? am_agent_find(call, call->stream) : NULL;
+    struct am_model *model = agent != NULL ? agent->capture : NULL;
+    struct am_object *object;
+    uint64_t handle;
+
+    if (model == NULL || model->origin != agent ||
+        status_of(call->stream, &handle) != ACL_MODEL_RI_CAPTURE_STATUS_NONE)
+        return;
+    capture_end(model);
+    model->ended = call->site;
+    if (call->rc != ACL_SUCCESS || model->is_silent) {
+        am_model_end(model);
+        return;
+    }
+    object = am_object_make(call, AM_OBJECT_MODEL, (uintptr_t)*a->modelRI, 0);
+    if (object == NULL) {
+        am_model_end(model);
+        return;
+    }
+    object->device = call->device;
+    object->model = model;
+}
+
+/* What follows a conditional task is ordered with what the branch may have done. */
+void am_after_condition(struct am_call *call)
+{
+    am_capture_find(call);
+    if (call->rc == ACL_SUCCESS && call->model != NULL && !call->model->is_silent)
+        task_add(call, TASK_WAIT_UNKNOWN);
+}
+
+/* ---- models that are built without a capture ---- */
+
+static struct am_model built = {.is_silent = true};
+
+void am_after_build(struct am_call *call)
+{
+    AM_ARGS(aclmdlRIBuildBegin);
+    struct am_object *object;
+
+    if (call->rc != ACL_SUCCESS) {
+        am_ignored_note(call, a->modelRI);
+        return;
+    }
+    object = am_object_make(call, AM_OBJECT_MODEL, (uintptr_t)*a->modelRI, 0);
+    if (object != NULL)
+        object->device = call->device;
+}
+
+void am_after_bind(struct am_call *call)
+{
+    struct am_agent *agent =
+        call->stream != NULL ? am_agent_find(call, call->stream) : NULL;
+
+    if (call->rc != ACL_SUCCESS || agent == NULL)
+        return;
+    n_captures -= agent->capture == &built;
+    agent->capture = call->id == AM_API_aclmdlRIBindStream ? &built : NULL;
+    n_captures += agent->capture == &built;
+}
+
+/* ---- models ---- */
+
+void am_before_use_model(struct am_call *call)
+{
+    AM_ARGS(aclmdlRIDestroy);
+
+    am_call_ref_object(call, am_handle_use(call, AM_OBJECT_MODEL, a->modelRI, "modelRI"));
+}
+
+void am_before_destroy_model(struct am_call *call)
+{
+    AM_ARGS(aclmdlRIDestroy);
+    struct am_object *object = am_handle_find(AM_OBJECT_MODEL, a->modelRI);
+
+    if (object != NULL && object->is_freed)
+        am_report_freed(call, AM_KIND_double_free, object, 0, "modelRI");
+    else
+        am_call_ref_object(call, object);
+}
+
+/* The call waits for replays of the model. */
+void am_after_destroy_model(struct am_call *call)
+{
+    struct am_object *object = call->object;
+
+    if (call->rc != ACL_SUCCESS || object == NULL || object->is_freed)
+        return;
+    am_model_end(object->model);
+    object->model = NULL;
+    am_object_free(call, object);
+}
+
+/* ---- questions of other files ---- */
+
+void am_models_freed(const struct am_object *object)
+{
+    struct am_model *model;
+
+    TAILQ_FOREACH (model, &models, link)
+        for (size_t i = 0; i < model->n_tasks; i++)
+            for (size_t k = 0; k < model->tasks[i].n_ranges; k++)
+                if (model->tasks[i].ranges[k].serial == object->serial)
+                    model->tasks[i].ranges[k].freed = object->freed;
+}
+
+static bool is_same_site(struct am_site a, struct am_site b)
+{
+    return a.stack == b.stack && a.thread == b.thread && a.api == b.api;
+}
+
+static const struct range *range_of(const struct task *task, uint64_t addr, bool is_write)
+{
+    for (size_t i = 0; i < task->n_ranges; i++) {
+        const struct range *range = &task->ranges[i];
+
+        if (range->is_write == is_write && addr - range->addr < range->size)
+            return range;
+    }
+    return NULL;
+}
+
+bool am_models_captured(struct am_site replay, uint64_t addr, bool is_write,
+                        struct am_site *ret_site)
+{
+    const struct am_model *model;
+
+    if (replay.api != AM_API_aclmdlRIExecuteAsync && replay.api != AM_API_aclmdlRIExecute)
+        return false;
+    TAILQ_FOREACH (model, &models, link) {
+        if (!is_same_site(model->replayed, replay))
+            continue;
+        for (size_t i = 0; i < model->n_tasks; i++)
+            if (range_of(&model->tasks[i], addr, is_write) != NULL) {
+                *ret_site = model->tasks[i].site;
+                return true;
+            }
+    }
+    return false;
+}
+
+/* Streams that joined: the origin is the stream that the program captured on purpose. */
+void am_models_waited(const struct am_agent *agent)
+{
+    struct am_model *model;
+
+    TAILQ_FOREACH (model, &models, link)
+        for (uint32_t i = 1; i < model->n_lanes; i++) {
+            struct lane *lane = &model->lanes[i];
+
+            if (model->is_captured || model->n_runs > 0 || lane->is_waited ||
+                lane->stream != agent->handle)
+                continue;
+            lane->is_waited = true;
+            n_waited++;
+        }
+}
+
+static void report_lost(struct am_call *call, const struct am_model *model,
+                        const struct task *task, uint64_t addr)
+{
+    struct am_finding *f = am_call_finding(call);
+
+    am_finding_begin(f, AM_KIND_work_captured,
+                     "the program reads 0x%" PRIx64 ", which stream 0x%" PRIx64
+                     " was to write, but that work was captured and its model never ran",
+                     addr, model->lanes[task->lane].stream);
+    f->advice =
+        "the stream joined a capture by waiting for its event: replay the model "
+        "(aclmdlRIExecuteAsync), or do not let the stream wait during the capture";
+    am_finding_at(f, "read here", call->site);
+    am_finding_at(f, "captured here", task->site);
+    am_finding_at(f, "the capture ended here", model->ended);
+    am_call_report(call, f);
+}
+
+static void piece_read(struct am_call *call, const struct am_piece *piece)
+{
+    const struct am_model *model;
+
+    TAILQ_FOREACH (model, &models, link)
+        for (size_t i = 0; i < model->n_tasks; i++) {
+            const struct task *task = &model->tasks[i];
+
+            if (!model->lanes[task->lane].is_waited ||
+                range_of(task, piece->addr, true) == NULL)
+                continue;
+            report_lost(call, model, task, piece->addr);
+            return;
+        }
+}
+
+/* Other work writes the bytes: what is read there later is the result of that. */
+static void piece_write(const struct am_piece *piece)
+{
+    struct am_model *model;
+
+    TAILQ_FOREACH (model, &models, link)
+        for (size_t i = 0; i < model->n_tasks; i++) {
+            struct lane *lane = &model->lanes[model->tasks[i].lane];
+
+            if (!lane->is_waited || range_of(&model->tasks[i], piece->addr, true) == NULL)
+                continue;
+            am_lane_ran(lane);
+        }
+}
+
+void am_models_read(struct am_call *call, const struct am_work *work)
+{
+    for (size_t i = 0; n_waited > 0 && i < work->n_pieces; i++) {
+        if (work->pieces[i].is_write)
+            piece_write(&work->pieces[i]);
+        else
+            piece_read(call, &work->pieces[i]);
+    }
+}

@@ -1,0 +1,258 @@
+/* Hooks: replays of captured models; see models.c. */
+#include <inttypes.h>
+
+#include "layer/bytes.h"
+#include "layer/hooks.h"
+#include "layer/memory.h"
+#include "layer/models.h"
+#include "layer/order.h"
+#include "layer/values.h"
+
+static void report_reused(struct am_call *call, const struct range *range,
+                          const struct am_object *area)
+{
+    struct am_finding *f = am_call_finding(call);
+    char text[160];
+
+    am_finding_begin(f, AM_KIND_use_after_free,
+                     "the model %s 0x%" PRIx64
+                     ", which was freed after the capture and is now %s",
+                     range->is_write ? "writes" : "reads", range->addr,
+                     am_object_text(area, range->addr, text, sizeof text));
+    f->advice = "keep the memory that a model names until aclmdlRIDestroy, or capture "
+                "again";
+    am_finding_at(f, "replayed here", call->site);
+    if (range->freed.api != AM_API_COUNT)
+        am_finding_at(f, "freed here", range->freed);
+    am_finding_at(f, "what is there now was made here", area->made);
+    am_call_report(call, f);
+}
+
+static void range_replay(struct am_call *call, struct am_work *work,
+                         const struct range *range)
+{
+    uint64_t addr = range->addr;
+    uint64_t size = range->size;
+
+    while (size > 0) {
+        struct am_object *area = am_area_find(addr);
+        uint64_t n;
+
+        if (area == NULL) {
+            area = am_freed_area_find(addr);
+            if (area != NULL)
+                am_report_freed(call, AM_KIND_use_after_free, area, addr,
+                                range->is_write ? "what the model writes"
+                                                : "what the model reads");
+            return;
+        }
+        if (area->serial != range->serial && area->kind != AM_OBJECT_MAPPING) {
+            report_reused(call, range, area);
+            return;
+        }
+        n = area->key + area->size - addr < size ? area->key + area->size - addr : size;
+        am_work_piece(work, area, addr - area->key, n, range->is_write);
+        addr += n;
+        size -= n;
+    }
+}
+
+static void access_replay(struct am_call *call, const struct task *task)
+{
+    struct am_work work;
+
+    am_work_begin(&work, AM_WORK_ACCESS, call, call->agent);
+    work.captured = task->site;
+    work.is_replay = true;
+    for (size_t i = 0; i < task->n_ranges; i++)
+        range_replay(call, &work, &task->ranges[i]);
+    call->work = &work;
+    am_after_work(call);
+    call->work = NULL;
+}
+
+static void value_replay(struct am_call *call, const struct task *task)
+{
+    struct am_object *area = am_area_find(task->addr);
+    const struct am_piece *piece;
+    struct am_work work;
+
+    if (area == NULL)
+        return;
+    am_work_begin(&work, AM_WORK_ACCESS, call, call->agent);
+    am_work_piece(&work, area, task->addr - area->key, 8, false);
+    piece = work.n_pieces > 0 ? &work.pieces[0] : NULL;
+    if (piece != NULL && task->type == TASK_VALUE_WRITE)
+        am_value_write(call, call->agent, piece->bytes, piece->at, task->value);
+    else if (piece != NULL)
+        am_value_wait(call, call->agent, piece->bytes, piece->at, task->value,
+                      task->flag);
+    am_work_drop(&work);
+}
+
+static void external_replay(struct am_call *call, const struct task *task)
+{
+    struct am_object *object =
+        am_handle_find(AM_OBJECT_EVENT, (void *)(uintptr_t)task->handle);
+    struct am_work work;
+
+    if (object == NULL || object->is_freed || object->signal == NULL)
+        return;
+    am_work_begin(&work, AM_WORK_RECORD, call, call->agent);
+    work.signal = object->signal;
+    work.record = am_signal_record(object->signal);
+    if (work.record != NULL)
+        am_work_queue(&work);
+}
+
+static void task_replay(struct am_call *call, struct am_model *model,
+                        const struct task *task)
+{
+    struct am_record **record = &model->records[task->record];
+
+    switch (task->type) {
+    case TASK_ACCESS:
+        access_replay(call, task);
+        break;
+    case TASK_RECORD:
+        *record = am_agent_record(call, call->agent, NULL);
+        break;
+    case TASK_WAIT:
+        if (*record != NULL)
+            am_agent_wait(call, call->agent, *record);
+        break;
+    case TASK_RECORD_EXTERNAL:
+        external_replay(call, task);
+        break;
+    case TASK_WAIT_UNKNOWN:
+        call->agent->is_order_unknown = true;
+        break;
+    case TASK_FUNCTION:
+        if (task->called != NULL)
+            am_captured_function_queue(call, call->agent, task->called);
+        else
+            call->agent->is_order_unknown = true;
+        break;
+    default:
+        value_replay(call, task);
+    }
+}
+
+/* The agents of a model's streams; false: no memory. */
+static bool lanes_open(struct am_model *model)
+{
+    for (uint32_t i = 0; i < model->n_lanes; i++) {
+        struct lane *lane = &model->lanes[i];
+
+        if (lane->agent == NULL)
+            lane->agent = am_agent_make(lane->stream);
+        if (lane->agent == NULL)
+            return false;
+        lane->agent->device = model->device;
+        lane->agent->is_order_unknown = false;
+        lane->agent->made = model->ended;
+        am_lane_ran(lane);
+    }
+    return true;
+}
+
+static void tasks_replay(struct am_call *call, struct am_model *model)
+{
+    for (size_t i = 0; i < model->n_tasks; i++) {
+        const struct task *task = &model->tasks[i];
+        struct am_call sub = {
+            .id = (enum am_api_id)task->site.api,
+            .site = call->site,
+            .device = call->device,
+            .era = call->era,
+            .is_after = true,
+            .stream_reads = true,
+            .agent = model->lanes[task->lane].agent,
+            .captured = &task->site,
+        };
+
+        task_replay(&sub, model, task);
+    }
+}
+
+/* Before the call, as for records: its functions may run before it returns. */
+static void model_replay(struct am_call *call, struct am_model *model)
+{
+    struct am_record *start;
+    struct am_agent *origin;
+
+    model->n_runs++;
+    model->replayed = call->site;
+    model->records = am_meta_alloc((model->n_records + 1) * sizeof *model->records);
+    if (model->records == NULL || !lanes_open(model)) {
+        free(model->records);
+        return;
+    }
+    origin = model->lanes[0].agent;
+    start =
+        call->agent != NULL ? am_agent_record(call, call->agent, NULL) : am_record_make();
+    if (start != NULL && call->agent == NULL)
+        am_record_by_host(start);
+    if (start != NULL)
+        am_agent_wait(call, origin, start);
+    tasks_replay(call, model);
+    call->record = am_agent_record(call, origin, NULL);
+    if (call->agent != NULL && call->record != NULL)
+        am_agent_wait(call, call->agent, call->record);
+    for (uint32_t i = 0; i < model->n_records; i++)
+        am_record_put(model->records[i]);
+    am_record_put(start);
+    free(model->records);
+}
+
+void am_before_execute(struct am_call *call)
+{
+    AM_ARGS(aclmdlRIExecuteAsync);
+    struct am_model *model;
+
+    am_before_use_stream(call);
+    am_handle_use(call, AM_OBJECT_MODEL, a->modelRI, "modelRI");
+    if (call->stream != NULL)
+        am_call_ref_agent(call, am_agent_find(call, call->stream));
+    if (call->agent == NULL || call->agent->capture != NULL)
+        return; /* refused */
+    model = am_model_of(a->modelRI);
+    if (model != NULL)
+        model_replay(call, model);
+    else
+        call->agent->is_order_unknown = true;
+}
+
+void am_before_execute_sync(struct am_call *call)
+{
+    AM_ARGS(aclmdlRIExecute);
+    struct am_model *model;
+
+    am_handle_use(call, AM_OBJECT_MODEL, a->modelRI, "modelRI");
+    model = am_model_of(a->modelRI);
+    if (model != NULL)
+        model_replay(call, model);
+}
+
+/* A replay that was refused: its order is unknown, and its functions do not run. */
+void am_after_execute(struct am_call *call)
+{
+    AM_ARGS(aclmdlRIExecuteAsync);
+    struct am_model *model = am_model_of(a->modelRI);
+
+    if (call->rc == ACL_SUCCESS || model == NULL || call->record == NULL)
+        return;
+    model->n_runs--;
+    for (size_t i = 0; i < model->n_tasks; i++)
+        if (model->tasks[i].called != NULL)
+            am_captured_function_cancel(model->tasks[i].called);
+    am_record_complete(call->record, true);
+}
+
+void am_after_execute_sync(struct am_call *call)
+{
+    if (call->rc == ACL_SUCCESS && call->record != NULL)
+        am_host_joins_record(call->record);
+    else
+        am_after_execute(call);
+}
