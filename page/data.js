@@ -1,16 +1,18 @@
 // Data of the page: decoding, and questions about blocks.  Nothing here touches the document, so node can test it.
 "use strict";
 
-// Columns are zigzag varints of differences; the container is a length, JSON, and the columns' bytes.
+// Columns are zigzag varints of differences, or [name, number] for the same number in all rows; the container is a length, JSON, and
+// the bytes of the columns.
 function decode(bytes) {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   const length = view.getUint32(0, true);
   const data = JSON.parse(new TextDecoder().decode(bytes.subarray(4, 4 + length)));
   let at = 4 + length;
-  for (const table of ["blocks", "copies", "marks", "held", "tasks"]) {
+  for (const table of ["blocks", "copies", "marks", "held", "tasks", "nodes"]) {
     const made = { n: data[table].n };
     for (const name of data[table].columns) {
       const column = new Float64Array(made.n);
+      if (Array.isArray(name)) { made[name[0]] = name[1] ? column.fill(name[1]) : column; continue; }
       let last = 0;
       for (let i = 0; i < made.n; i++) {
         let byte = bytes[at++], value = byte & 127;
@@ -315,9 +317,9 @@ function spaceAt(blocks, test, t, gap) {
 }
 
 // A tree for the flame graph: children by frame, the outermost first.  value(w) is the weight of a where; frames that
-// isHidden() names are left out.
-function flameTree(wheres, frames, value, isHidden = () => false) {
-  const root = { name: "all", value: 0, children: new Map() };
+// isHidden() names are left out.  leaf(w) is the function that the innermost frame calls.
+function flameTree(wheres, frames, value, isHidden = () => false, leaf = () => undefined) {
+  const root = { name: "all", full: "all", value: 0, children: new Map() };
   wheres.forEach((where, w) => {
     const weight = value(w);
     if (!weight) return;
@@ -326,12 +328,16 @@ function flameTree(wheres, frames, value, isHidden = () => false) {
     for (let i = where.frames.length - 1; i >= 0; i--) {
       const id = where.frames[i];
       if (isHidden(id)) continue;
-      if (!node.children.has(id)) node.children.set(id, { name: frames[id], value: 0, children: new Map() });
+      if (!node.children.has(id)) node.children.set(id, { name: frameShort(frames[id]), full: frames[id], value: 0, children: new Map() });
       node = node.children.get(id);
       node.value += weight;
     }
+    const name = leaf(where);
+    if (!name) return;
+    if (!node.children.has(name)) node.children.set(name, { name, full: name, value: 0, children: new Map() });
+    node.children.get(name).value += weight;
   });
-  const plain = (node) => ({ name: node.name, value: node.value, children: [...node.children.values()].map(plain) });
+  const plain = (node) => ({ name: node.name, full: node.full, value: node.value, children: [...node.children.values()].map(plain) });
   return plain(root);
 }
 
@@ -380,6 +386,45 @@ function poolRows(pool, gap) {
   return rows;
 }
 
+// The tasks of a model: a lane for each stream, in the order in which they join.  A task is right of the task before it in its lane and
+// of the record that it waits for; width(i) is its room.
+function modelGraph(nodes, model, width) {
+  const lanes = [], row = new Map(), list = [], place = new Map(), x = [], waits = [];
+  let total = 0;
+  for (let i = 0; i < nodes.n; i++) {
+    if (nodes.model[i] !== model) continue;
+    if (!row.has(nodes.stream[i])) { row.set(nodes.stream[i], lanes.length); lanes.push({ stream: nodes.stream[i], nodes: [], x: [], end: 0 }); }
+    const lane = lanes[row.get(nodes.stream[i])], from = place.get(nodes.from[i]);
+    const at = Math.max(lane.end, from === undefined ? 0 : x[from] + width(nodes.from[i]));
+    if (from !== undefined) waits.push(i);
+    place.set(i, list.length);
+    list.push(i);
+    x.push(at);
+    lane.nodes.push(i);
+    lane.x.push(at);
+    lane.end = at + width(i);
+    total = Math.max(total, lane.end);
+  }
+  return { lanes, row, nodes: list, place, x, waits, width: total };
+}
+
+// What a text of the search box names: blocks that an address lies in, and stacks with the text in one of their frames, largest first.
+function searchAll(text, blocks, wheres, frames, most) {
+  const found = { blocks: [], wheres: [] };
+  if (/^0x[0-9a-f]{3,}$/i.test(text)) {
+    const address = parseInt(text, 16);
+    for (let i = blocks.n - 1; i >= 0 && found.blocks.length < most; i--) {
+      const start = blocks.high[i] * 4294967296 + blocks.low[i];
+      if (address >= start && address < start + Math.max(1, blocks.size[i])) found.blocks.push(i);
+    }
+  }
+  const part = text.toLowerCase(), isNamed = frames.map((frame) => frame.toLowerCase().includes(part));
+  wheres.forEach((where, w) => { if (where.frames.some((f) => isNamed[f])) found.wheres.push(w); });
+  found.wheres.sort((x, y) => wheres[y].peak - wheres[x].peak || wheres[y].calls - wheres[x].calls);
+  found.wheres.length = Math.min(most, found.wheres.length);
+  return found;
+}
+
 // ---- texts ----
 const round3 = (n) => (Math.abs(n) < 10 ? n.toFixed(2) : Math.abs(n) < 100 ? n.toFixed(1) : Math.round(n).toString());
 
@@ -392,19 +437,30 @@ function bytesText(n) {
 
 const TIMES = [[1e9, "s"], [1e6, "ms"], [1e3, "µs"], [1, "ns"]];
 
+let isCounted = false; // the trace has no clock: its times are numbers of events
+
 function timeText(ns) {
+  if (isCounted) return "event " + Math.round(ns / 1000).toLocaleString("en");
   const [scale, unit] = TIMES.find(([s]) => Math.abs(ns) >= s) || TIMES[3];
   return (scale === 1 ? Math.round(ns).toString() : round3(ns / scale)) + " " + unit;
 }
 
 // Labels of an axis: one unit for all, and enough digits to distinguish neighbours.
 function axisTimes(values) {
+  if (isCounted) return values.map((v) => Math.round(v / 1000).toLocaleString("en"));
   const largest = Math.max(...values.map(Math.abs), 1), step = values.length > 1 ? Math.abs(values[1] - values[0]) : largest;
   const [scale, unit] = TIMES.find(([s]) => largest >= s) || TIMES[3];
   const digits = Math.max(0, Math.ceil(-Math.log10(step / scale) - 1e-9));
   return values.map((v) => (v / scale).toFixed(Math.min(9, digits)) + " " + unit);
 }
 
+// The same for bytes: the largest is below 1024 of the unit.
+function axisBytes(values) {
+  const unit = bytesText(Math.max(...values, 1)).split(" ")[1], scale = 1024 ** ["B", "KB", "MB", "GB", "TB"].indexOf(unit);
+  const digits = values.some((v) => (v / scale) % 1) ? (values.some((v) => ((10 * v) / scale) % 1) ? 2 : 1) : 0;
+  return values.map((v) => (v ? (v / scale).toFixed(digits) + " " + unit : "0"));
+}
+
 if (typeof module !== "undefined")
   module.exports = { decode, stacksOf, frameShort, pythonModule, sortedBy, changesOf, Series, heldAt, liveAt, leaks, temporaries, difference,
-    layersOf, spaceAt, flameTree, compareStacks, poolGroups, poolRows, bytesText, timeText, axisTimes, isLive, lowerBound };
+    layersOf, spaceAt, flameTree, compareStacks, poolGroups, poolRows, modelGraph, searchAll, bytesText, timeText, axisTimes, axisBytes, isLive, lowerBound };

@@ -27,11 +27,11 @@ const changesFor = (device) => cached(cache.changes, device, () => changesOf(dat
 const seriesFor = (device, by) => cached(cache.series, device + " " + by, () => new Series(data.blocks, changesFor(device), GROUPS[by].of, 20));
 const layersFor = (device) => cached(cache.layers, device, () => layersOf(data.blocks, changesFor(device), 800));
 
-function areasDraw(context, series, width, top, bottom, Y) {
-  const columns = Math.max(1, Math.floor(width - LEFT - RIGHT)), w = series.window(state.from, state.to, columns), n = w.n;
-  const below = new Float64Array(columns);
+function areasDraw(context, series, w, Y) {
+  const columns = w.sums.length, n = w.n, below = new Float64Array(columns);
   for (let g = 0; g < n; g++) {
-    context.fillStyle = g < series.names.length ? colour(g) : cssColour("--line");
+    context.fillStyle = groupColour(series, g);
+    context.globalAlpha = state.group >= 0 && state.group !== g ? 0.25 : 1;
     context.beginPath();
     context.moveTo(LEFT, Y(below[0]));
     for (let c = 0; c < columns; c++) { context.lineTo(LEFT + c, Y(below[c])); context.lineTo(LEFT + c + 1, Y(below[c])); }
@@ -42,14 +42,21 @@ function areasDraw(context, series, width, top, bottom, Y) {
     }
     context.fill();
   }
+  context.globalAlpha = 1;
 }
+const groupColour = (series, g) => (g < series.names.length ? colour(g) : cssColour("--other"));
+const groupName = (series, g) => (g < series.names.length ? GROUPS[state.by].name(series.names[g]) : "other");
 
-// Each of the largest blocks as an area; the line above is all memory.
-function blocksDraw(context, layers, series, width, Y, hits) {
-  const right = width - RIGHT;
+// Each of the largest blocks as an area in the colour of its group, in five shades; the band above is the smaller ones.
+function blocksDraw(context, layers, series, w, width, Y, hits) {
+  const right = width - RIGHT, place = new Map(series.names.map((key, g) => [key, g]));
+  context.fillStyle = cssColour("--other");
+  w.sums.forEach((sum, c) => context.fillRect(LEFT + c, Y(sum), 1, Y(0) - Y(sum)));
   for (const layer of layers) {
     if (layer.end < state.from || layer.times[0] > state.to) continue;
-    context.fillStyle = layer.i === state.block ? cssColour("--mark") : colour(layer.i);
+    const g = place.get(GROUPS[state.by].of(layer.i));
+    context.fillStyle = layer.i === state.block ? cssColour("--mark") : colour(g === undefined ? 90 : g, 44 + (layer.i % 5) * 6);
+    context.globalAlpha = state.group >= 0 && state.group !== g ? 0.25 : 1;
     for (let k = Math.max(0, lowerBound(layer.times, state.from) - 1); k < layer.times.length && layer.times[k] <= state.to; k++) {
       const x = Math.max(LEFT, timeX(layer.times[k], width)), end = k + 1 < layer.times.length ? layer.times[k + 1] : Math.min(layer.end, data.duration);
       const w = Math.max(0.5, Math.min(right, timeX(end, width)) - x), y = Y(layer.offsets[k] + data.blocks.size[layer.i]), h = Math.max(0.5, Y(layer.offsets[k]) - y);
@@ -58,11 +65,7 @@ function blocksDraw(context, layers, series, width, Y, hits) {
       if (h > 1) hits.push({ x, y, w, h, i: layer.i });
     }
   }
-  const columns = Math.max(1, Math.floor(width - LEFT - RIGHT)), sums = series.window(state.from, state.to, columns).sums;
-  context.strokeStyle = cssColour("--fore");
-  context.beginPath();
-  sums.forEach((sum, c) => context.lineTo(LEFT + c, Y(sum)));
-  context.stroke();
+  context.globalAlpha = 1;
 }
 
 function chartMake(parent, getSeries, panel) {
@@ -72,29 +75,30 @@ function chartMake(parent, getSeries, panel) {
   let Y = () => 0;
   const canvas = canvasOf(parent, height, (context, width, high) => {
     const series = getSeries(), bottom = high - 24, w = series.window(state.from, state.to, Math.max(1, Math.floor(width - LEFT - RIGHT)));
-    const held = data.held.n && state.device >= 0 ? heldAt(data.held, state.device, Array.from({ length: 200 }, (_, k) => state.from + ((k + 0.5) / 200) * (state.to - state.from))) : [];
+    const held = data.held.n && state.device >= 0 ? heldAt(data.held, state.device, Array.from({ length: w.sums.length }, (_, k) => state.from + ((k + 0.5) / w.sums.length) * (state.to - state.from))) : [];
     let largest = Math.max(1, ...w.sums);
     const heldMost = Math.max(0, ...held), showsHeld = heldMost > 0 && heldMost <= 3 * largest;
     if (showsHeld) largest = Math.max(largest, heldMost);
     Y = (bytes) => bottom - (bytes / (largest * 1.05)) * (bottom - top);
     const step = 2 ** Math.ceil(Math.log2((largest * 1.05) / Math.max(2, (bottom - top) / 40)));
     context.textAlign = "right";
-    for (let bytes = 0; bytes <= largest * 1.05; bytes += step) {
+    const ticks = Array.from({ length: Math.floor((largest * 1.05) / step) + 1 }, (_, k) => k * step), labels = axisBytes(ticks);
+    ticks.forEach((bytes, k) => {
       context.fillStyle = cssColour("--soft");
-      context.fillText(bytesText(bytes), LEFT - 6, Y(bytes) + 4);
+      context.fillText(labels[k], LEFT - 6, Y(bytes) + 4);
       context.fillStyle = cssColour("--line");
       context.fillRect(LEFT, Math.round(Y(bytes)), width - LEFT - RIGHT, 1);
-    }
+    });
     context.textAlign = "left";
+    timeAxis(context, width, bottom, bottom - top); // below the areas
     hits = [];
-    if (state.areas === "blocks") blocksDraw(context, layersFor(state.device), series, width, Y, hits);
-    else areasDraw(context, series, width, top, bottom, Y);
+    if (state.areas === "blocks") blocksDraw(context, layersFor(state.device), series, w, width, Y, hits);
+    else areasDraw(context, series, w, Y);
     if (showsHeld) {
       context.strokeStyle = cssColour("--fore"); context.setLineDash([6, 3]); context.beginPath();
-      held.forEach((bytes, k) => context.lineTo(LEFT + ((k + 0.5) / held.length) * (width - LEFT - RIGHT), Y(bytes)));
+      held.forEach((bytes, k) => { if (k && bytes !== held[k - 1]) context.lineTo(LEFT + k, Y(held[k - 1])); context.lineTo(LEFT + k, Y(bytes)); });
       context.stroke(); context.setLineDash([]);
     }
-    timeAxis(context, width, bottom, bottom - top);
     const mark = (t, style, text) => {
       if (t === undefined || t < state.from || t > state.to) return;
       const x = timeX(t, width);
@@ -133,7 +137,7 @@ function chartMake(parent, getSeries, panel) {
       if (h) { tipShow(event, lifeText(h.i)); return; }
       const now = series.at(t), order = [...now.keys()].sort((x, y) => now[y] - now[x]).filter((g) => now[g] > 0).slice(0, 8);
       tipShow(event, `${timeText(t)}: ${bytesText(now.reduce((x, y) => x + y, 0))}\n` +
-        order.map((g) => `${bytesText(now[g])}  ${g < series.names.length ? GROUPS[state.by].name(series.names[g]) : "other"}`).join("\n"));
+        order.map((g) => `${bytesText(now[g])}  ${groupName(series, g)}`).join("\n"));
     },
   });
   return canvas;
@@ -184,16 +188,9 @@ function memoryPanel(panel) {
       return [`Never freed on ${deviceName(state.device)}: ${bytesText(r.total)}`, r.total,
         table([bytesColumn("bytes", (row) => row.bytes), blocksColumn, largest, stackColumn], r.rows, { id: "leaks", sort: "bytes", onclick: open })];
     },
-    groups: () => {
-      const series = seriesFor(state.device, state.by), now = series.at(state.t);
-      const rows = [...now.keys()].map((g) => ({ g, bytes: now[g], name: g < series.names.length ? GROUPS[state.by].name(series.names[g]) : "other" }));
-      return [`By ${state.by} at ${timeText(state.t)}`, now.reduce((x, y) => x + y, 0),
-        table([bytesColumn("bytes", (row) => row.bytes), { title: state.by, value: (row) => row.name,
-          node: (row) => make("span", {}, make("span", { className: "swatch", style: "background:" + colour(row.g) }), row.name) }], rows, { id: "groups", sort: "bytes" })];
-    },
     block: () => (state.block >= 0 && state.block < b.n ? ["", 0, blockDetails(state.block)] : ["No block is chosen.", 0, ""]),
   };
-  const names = { live: "live at the moment", groups: "groups", difference: "A to B", temporaries: "temporaries", leaks: "leaks", block: "block" };
+  const names = { live: "live at the moment", difference: "A to B", temporaries: "temporaries", leaks: "leaks", block: "block" };
   if (!parts[state.panel]) state.panel = "live";
   const [title, total, content] = parts[state.panel]();
   panel.replaceChildren(make("div", { className: "bar tabs" }, ...Object.entries(names).map(([key, text]) =>
@@ -202,32 +199,55 @@ function memoryPanel(panel) {
   panel.dataset.total = total;
 }
 
+// The colours of the chart, with the bytes of each group at the moment; a click shows one group before the others.
+function legendFill(legend, series, canvas) {
+  const now = series.at(state.t), rows = [...now.keys()].map((g) => ({ g, bytes: now[g], name: groupName(series, g) })), total = now.reduce((x, y) => x + y, 0);
+  legend.dataset.total = total;
+  legend.replaceChildren(make("h3", {}, `by ${state.by} at ${timeText(state.t)}: ${bytesText(total)}`),
+    table([{ title: state.by, value: (row) => row.name,
+      node: (row) => make("span", { className: row.g === state.group ? "chosen" : "" }, make("span", { className: "swatch", style: "background:" + groupColour(series, row.g) }), row.name) },
+    bytesColumn("bytes", (row) => row.bytes)], rows, { id: "groups", sort: "bytes",
+      onclick: (row) => { stateSet({ group: state.group === row.g ? undefined : row.g }); canvas.invalidate(); legendFill(legend, series, canvas); } }));
+}
+
+// The first grouping that has more than one group: a trace without stacks has one place.
+const groupingOf = (device) => {
+  const test = memoryTest(device);
+  return ["place", "stack", "size", "kind"].find((by) => {
+    let first;
+    for (let i = 0; i < data.blocks.n; i++) if (test(i)) { const key = GROUPS[by].of(i); if (first === undefined) first = key; else if (key !== first) return true; }
+    return false;
+  }) || "place";
+};
+
 function memoryView(main) {
   const devices = [...new Set(data.devices)].sort((x, y) => x - y);
   if (!devices.includes(state.device)) state.device = devices.includes(data.peakDevice) ? data.peakDevice : devices[0];
-  if (!GROUPS[state.by]) state.by = "place";
+  if (!GROUPS[state.by]) state.by = groupingOf(state.device);
   const getSeries = () => seriesFor(state.device, state.by);
-  const chart = make("div", { id: "chart", className: "grow" }), panel = make("div", { id: "panel", className: "grow panel" });
+  const chart = make("div", { id: "chart" }), panel = make("div", { id: "panel", className: "panel" });
+  const legend = make("div", { id: "legend" });
   const peak = button("", () => { stateSet({ t: getSeries().peakAt, panel: "live" }); again(); }, { id: "peak" });
   const again = () => {
     const series = getSeries();
     peak.hidden = !series.changes.n;
     peak.textContent = `peak ${bytesText(series.peak)} at ${timeText(series.peakAt)}`;
     canvas.invalidate();
-    memoryPanel(panel);
+    panels();
   };
+  const panels = () => { memoryPanel(panel); legendFill(legend, getSeries(), canvas); };
   main.append(make("div", { className: "bar" },
     choose("of", devices.map((d) => [d, deviceName(d)]), state.device, (v) => { stateSet({ device: Number(v), t: undefined }); state.t = getSeries().peakAt; again(); }, "device"),
-    choose("by", Object.keys(GROUPS).map((g) => [g, g]), state.by, (v) => { stateSet({ by: v }); again(); }, "by"),
+    choose("by", Object.keys(GROUPS).map((g) => [g, g]), state.by, (v) => { stateSet({ by: v, group: undefined }); again(); }, "by"),
     choose("as", [["groups", "groups"], ["blocks", "largest blocks"]], state.areas || "groups", (v) => { stateSet({ areas: v }); again(); }, "areas"),
     peak, button("whole time", () => { stateSet(wholeRange()); canvas.invalidate(); }),
     button("A = moment", () => { stateSet({ a: state.t, b: Math.max(state.b ?? data.duration, state.t), panel: "difference" }); again(); }),
     button("B = moment", () => { stateSet({ b: state.t, a: Math.min(state.a ?? 0, state.t), panel: "difference" }); again(); }),
-    data.held.n ? make("span", { className: "hint", id: "held-note" }, "dashed: bytes held of the device") : null,
-    make("span", { className: "hint" }, "drag moves · ctrl + wheel zooms · shift + drag selects A to B · click chooses")),
-  chart, panel);
+    data.held.n ? make("span", { className: "hint", id: "held-note" }, "dashed: held of the device") : null,
+    make("span", { className: "hint" }, "shift + drag selects A to B")),
+  make("div", { className: "beside grow" }, chart, legend), panel);
   if (state.t === undefined) state.t = getSeries().peakAt;
-  const canvas = chartMake(chart, getSeries, () => memoryPanel(panel));
+  const canvas = chartMake(chart, getSeries, panels);
   redraw = () => { canvas.paint(); again(); };
   canvas.paint();
   again();

@@ -12,7 +12,7 @@ const make = (tag, attributes = {}, ...children) => {
   node.append(...children.filter((child) => child !== null && child !== undefined && child !== ""));
   return node;
 };
-const colour = (k) => `hsl(${(k * 137.508 + 210) % 360} 58% 56%)`;
+const colour = (k, light = 56) => `hsl(${(k * 137.508 + 210) % 360} 58% ${light}%)`;
 const cssColour = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
 
 let data; // of the trace
@@ -58,7 +58,7 @@ function framesNode(w) {
 }
 
 // ---- the state, which the URL shows ----
-const NUMBERS = ["t", "from", "to", "a", "b", "device", "process", "block", "row"];
+const NUMBERS = ["t", "from", "to", "a", "b", "device", "process", "block", "model", "node", "group"];
 const state = { view: "memory" };
 let redraw = () => {};
 
@@ -144,18 +144,18 @@ const timeColumn = (title, value) => number(title, value, (row) => timeText(valu
 const stackColumn = { title: "stack", value: (row) => stackShort(row.stack), node: (row) => framesNode(row.where) };
 
 // ---- canvases: drawn at most once a frame, no larger than what is seen ----
-function canvasOf(parent, height, draw) {
+function canvasOf(parent, height, draw, room = null) {
   const canvas = make("canvas", { tabIndex: 0 });
   parent.append(canvas);
   let isWaiting = false;
   const paint = () => {
     isWaiting = false;
     if (!canvas.isConnected) return;
-    const width = parent.clientWidth, high = height();
+    const width = room ? room() : parent.clientWidth, high = height();
     if (canvas.width !== Math.round(width * devicePixelRatio) || canvas.height !== Math.round(high * devicePixelRatio)) {
       canvas.width = Math.round(width * devicePixelRatio);
       canvas.height = Math.round(high * devicePixelRatio);
-      canvas.style.height = high + "px";
+      canvas.style.cssText += `;height:${high}px;width:${width}px`;
     }
     const context = canvas.getContext("2d");
     context.setTransform(devicePixelRatio, 0, 0, devicePixelRatio, 0, 0);
@@ -238,23 +238,37 @@ function rangeZoom(factor, at = (state.from + state.to) / 2) {
   rangeSet(at - ((at - state.from) / (state.to - state.from || 1)) * span, span);
 }
 
-// Rows of one height, which may be a function of the room; only visible rows are drawn.  Returns the canvas.
-function rowsCanvas(parent, size, count, draw, { hover, click, head = 0, drawHead = null }) {
-  const holder = make("div", { className: "scroll grow" }), spacer = make("div");
+// Text that ends where its room ends.
+function textClip(context, text, x, y, width) {
+  context.save();
+  context.beginPath(); context.rect(x, y - 14, width, 20); context.clip();
+  context.fillStyle = "#111"; context.fillText(text, x, y);
+  context.restore();
+}
+
+// Rows of one height, which may be a function of the room; only visible rows are drawn.  The holder is as high as its rows where there
+// is room, and scrolls otherwise; wide() is the width of what it shows.  Returns the canvas.
+function rowsCanvas(parent, size, count, draw, { hover, click, head = 0, drawHead = null, wide = () => 0, after = null }) {
+  const holder = make("div", { className: "scroll" }), spacer = make("div");
   holder.append(spacer);
   parent.append(holder);
   let hits = [];
-  const rowOf = () => (typeof size === "function" ? size(holder.clientHeight) : size);
-  const canvas = canvasOf(spacer, () => Math.max(60, Math.min(holder.clientHeight - 2, count() * rowOf() + head + 4)), (context, width, height) => {
+  const rowOf = () => (typeof size === "function" ? size(parent.clientHeight / 2) : size);
+  const canvas = canvasOf(spacer, () => {
+    const high = Math.max(60, count() * rowOf() + head + 4);
+    spacer.style.cssText = `height:${high}px` + (wide() > holder.clientWidth ? `;width:${wide()}px` : "");
+    holder.style.setProperty("--content", high + holder.offsetHeight - holder.clientHeight + "px");
+    return Math.max(60, Math.min(holder.clientHeight, high));
+  }, (context, width, height) => {
     const rowHeight = rowOf();
-    spacer.style.height = count() * rowHeight + head + 4 + "px";
     hits = [];
     const first = Math.floor(holder.scrollTop / rowHeight);
     for (let r = first; r < count() && (r - first) * rowHeight < height; r++)
-      draw(context, r, r * rowHeight - holder.scrollTop + head, width, hits);
+      draw(context, r, r * rowHeight - holder.scrollTop + head, width, hits, holder.scrollLeft);
+    if (after) after(context, width, head - holder.scrollTop, holder.scrollLeft);
     if (drawHead) { context.fillStyle = cssColour("--back"); context.fillRect(0, 0, width, head); drawHead(context, width); }
-  });
-  canvas.style.cssText += ";position:sticky;top:0";
+  }, () => holder.clientWidth);
+  canvas.style.cssText += ";position:sticky;top:0;left:0";
   canvas.find = (event) => {
     const box = canvas.getBoundingClientRect(), x = event.clientX - box.left, y = event.clientY - box.top;
     if (y < head) return null;

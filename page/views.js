@@ -29,7 +29,7 @@ const slider = (onchange) => {
 };
 
 function detailsPanel(main) {
-  const panel = make("div", { className: "grow panel", id: "details" });
+  const panel = make("div", { className: "panel", id: "details" });
   const fill = () => panel.replaceChildren(state.block >= 0 && state.block < data.blocks.n ? blockDetails(state.block) : make("p", {}, "A click on a bar shows its life and its stacks."));
   main.append(panel);
   fill();
@@ -69,7 +69,8 @@ function spaceView(main) {
   const draw = (context, r, y, width, hits) => {
     const row = rows[r], left = 150, scale = (width - left - 10) / (row.to - row.from || 1);
     context.fillStyle = cssColour("--soft");
-    context.fillText("0x" + Math.floor(row.from).toString(16), 4, y + 17);
+    const round = 2 ** Math.floor(Math.log2((row.to - row.from) / 100 || 1)); // of a label: a hundredth of the strip
+    context.fillText("0x" + (Math.floor(row.from / round) * round).toString(16), 4, y + 17);
     if (row.to - row.from < row.end - row.start) context.fillText(`of ${bytesText(row.end - row.start)}`, 4, y + 31);
     for (const i of row.items) {
       const begin = left + (addressOf(i) - row.from) * scale, x = Math.max(left, begin), w = Math.max(1, Math.min(width - 10, begin + b.size[i] * scale) - x), isReserved = kindName(i) === "reserved";
@@ -169,6 +170,7 @@ function livesView(main) {
 }
 
 // ---- streams ----
+const hasWork = () => data.copies.n + data.tasks.n > 0;
 const COPY_KINDS = ["host to host", "host to device", "device to host", "device to device"];
 
 function streamsView(main) {
@@ -187,7 +189,8 @@ function streamsView(main) {
         longest: list.reduce((most, i) => Math.max(most, end(i) - begin(i)), 0), bytes: list.reduce((sum, i) => sum + (i < c.n ? c.bytes[i] : 0), 0) };
     });
   });
-  const nameOf = (i) => (i < c.n ? `${COPY_KINDS[c.kind[i]] || data.names[c.name[i]]}` : data.names[k.name[i - c.n]]);
+  const nameOf = (i) => (i >= c.n ? data.names[k.name[i - c.n]] : c.model[i] >= 0 ? modelName(c.model[i]) : copyName(c.kind[i], data.names[c.name[i]]));
+  const colourOf = (i) => (i >= c.n ? colour(40 + k.name[i - c.n]) : c.model[i] >= 0 ? colour(60 + c.model[i]) : colour(c.kind[i] + 1));
   const HEIGHT = 34;
   main.append(make("p", { id: "streams-note", className: "hint" }, (data.hasTasks ? "Work as it ran; copies that a call did itself, at the time of the call." : "Calls that queued work.") +
     " Arrows are waits for events. Drag moves, ctrl + wheel zooms, the wheel scrolls, a click shows the call."));
@@ -201,13 +204,9 @@ function streamsView(main) {
       const x = Math.max(LEFT, timeX(row.begins[j], width)), end = Math.min(width - RIGHT, timeX(row.ends[j], width)), w = Math.max(1, end - x), i = row.list[j];
       if (x + w <= drawn) continue; // another one has this pixel
       drawn = w <= 1 ? x + 1 : drawn;
-      context.fillStyle = i < c.n ? colour(c.kind[i] + 1) : colour(40 + k.name[i - c.n]);
+      context.fillStyle = colourOf(i);
       context.fillRect(x, y + 6, w, 22);
-      if (w > 46) {
-        context.save(); context.beginPath(); context.rect(x, y + 6, w, 22); context.clip();
-        context.fillStyle = "#111"; context.fillText(nameOf(i) + (i < c.n ? " " + bytesText(c.bytes[i]) : ""), x + 3, y + 21);
-        context.restore();
-      }
+      if (w > 46) textClip(context, nameOf(i) + (i < c.n ? " " + bytesText(c.bytes[i]) : ""), x + 3, y + 21, w - 3);
       hits.push({ x, y, w, h: HEIGHT, i, begin: row.begins[j], end: row.ends[j] });
     }
   };
@@ -237,12 +236,13 @@ function streamsView(main) {
       stateSet({ t: h.begin });
       call.replaceChildren(make("h2", {}, `${nameOf(h.i)} at ${timeText(h.begin)}, ${timeText(h.end - h.begin)}`),
         button("memory at that moment", () => { stateSet({ panel: "live" }); show("memory"); }),
+        h.i < c.n && c.model[h.i] >= 0 ? button(`tasks of ${modelName(c.model[h.i])}`, () => { stateSet({ model: c.model[h.i], node: -1 }); show("models"); }) : "",
         ...(h.i < c.n ? [make("h3", {}, `called by (${data.names[c.name[h.i]]})`), framesNode(c.where[h.i])] : []));
     },
   });
   timeMouse(canvas, { onrange: canvas.invalidate, onhover: canvas.hover, onclick: canvas.pick });
-  const panel = make("div", { className: "grow panel" }, call,
-    table([{ title: "stream", value: (r) => (r ? `stream ${r}, ${streams[r].name}` : streams[r].name) }, number("work", (r) => rows[r].list.length), bytesColumn("bytes copied", (r) => rows[r].bytes),
+  const panel = make("div", { className: "panel" }, call,
+    table([{ title: "stream", value: (r) => (r ? `stream ${r}, ${streams[r].name}` : streams[r].name) }, number("work", (r) => rows[r].list.length), number("replays", (r) => rows[r].list.filter((i) => i < c.n && c.model[i] >= 0).length), bytesColumn("bytes copied", (r) => rows[r].bytes),
       timeColumn("busy", (r) => rows[r].busy), timeColumn("idle", (r) => Math.max(0, data.duration - data.first - rows[r].busy))], streams.map((_, r) => r), { id: "streams" }));
   main.append(panel);
   redraw = canvas.paint;
@@ -266,13 +266,13 @@ function flameView(main) {
       value = (w) => bytes[w];
     }
     const chosen = Number(state.thread) || 0, hides = (f) => data.owners[f] !== OWNER.program && (state.folded !== "no" || data.owners[f] === OWNER.start);
-    const tree = flameTree(data.wheres, data.frames, (w) => (!chosen || data.wheres[w].thread === chosen ? value(w) : 0), hides);
+    const tree = flameTree(data.wheres, data.frames, (w) => (!chosen || data.wheres[w].thread === chosen ? value(w) : 0), hides, (where) => data.names[where.name]);
     holder.dataset.total = tree.value;
     details.textContent = `${FLAMES[state.flame]}${state.flame === "live" ? " (" + timeText(state.t) + ")" : ""}: ${text(tree.value)}`;
     if (!tree.value) { graph = null; return; }
     graph = vendor.flamegraph().width(Math.max(260, holder.clientWidth - 4)).cellHeight(20).minFrameSize(2).transitionDuration(0).inverted(state.icicle !== "no").sort(true)
       .label((d) => `${d.data.name}: ${text(d.data.value)}`)
-      .onHover((d) => { details.textContent = `${d.data.name}: ${text(d.data.value)}, ${((100 * d.data.value) / tree.value).toFixed(1)} %`; });
+      .onHover((d) => { details.textContent = `${d.data.full}: ${text(d.data.value)}, ${((100 * d.data.value) / tree.value).toFixed(1)} %`; });
     vendor.select(holder).datum(tree).call(graph);
     if (state.search) graph.search(state.search);
   };
@@ -280,27 +280,26 @@ function flameView(main) {
     choose("thread", [["", "all"], ...threads.map((t) => [t, t])], state.thread || "", (v) => { stateSet({ thread: v }); draw(); }, "flame-thread"),
     choose("frames", [["", "of the program"], ["no", "of libraries too"]], state.folded || "", (v) => { stateSet({ folded: v }); draw(); }, "flame-frames"),
     choose("grows", [["", "down"], ["no", "up"]], state.icicle || "", (v) => { stateSet({ icicle: v }); draw(); }),
-    make("input", { type: "search", placeholder: "search ( / )", id: "search", value: state.search || "",
-      oninput: (event) => { stateSet({ search: event.target.value }); if (graph) { if (event.target.value) graph.search(event.target.value); else graph.clear(); } } }),
     button("whole", () => graph && graph.resetZoom())), details, holder);
   draw();
   redraw = draw;
+  flameSearch = () => { if (graph && state.search) graph.search(state.search); else if (graph) graph.clear(); };
 }
+let flameSearch = () => {};
 
 // ---- findings and totals ----
-// The block that a finding names by its address, at the time of its call.
+// The block that a finding names by an address, at the time of its call: the last one that was made, memory before handles.
 function findingBlock(f) {
-  const found = /0x[0-9a-f]{4,}/.exec(f.message), b = data.blocks;
+  const b = data.blocks, addresses = (f.message.match(/0x[0-9a-f]{4,}/g) || []).map((text) => parseInt(text, 16));
   let best = -1;
-  if (!found) { // a leak: the first block that its call made
+  if (!addresses.length) { // a leak: the first block that its call made
     for (let i = 0; f.at !== undefined && i < b.n && best < 0; i++) if (b.made[i] >= f.at && !b.freed[i]) best = i;
     return best;
   }
-  const address = parseInt(found[0], 16);
+  const rank = (i) => (isMemory(i) ? 1e18 : b.size[i] ? 5e17 : 0) + b.made[i];
   for (let i = 0; i < b.n; i++) {
-    const start = addressOf(i);
-    if (address < start || address >= start + Math.max(1, b.size[i]) || (f.at !== undefined && b.made[i] > f.at + 1e6)) continue;
-    if (best < 0 || b.made[i] > b.made[best] || (b.made[i] === b.made[best] && isMemory(i))) best = i;
+    const start = addressOf(i), end = start + Math.max(1, b.size[i]);
+    if ((f.at === undefined || b.made[i] <= f.at + 1e6) && addresses.some((a) => a >= start && a < end) && (best < 0 || rank(i) > rank(best))) best = i;
   }
   return best;
 }
@@ -317,6 +316,7 @@ function findingsView(main) {
       f.advice ? make("div", {}, "What to do: " + f.advice) : null,
       make("div", { className: "bar" },
         f.at !== undefined ? button("at " + timeText(f.at), () => { stateSet({ t: f.at, panel: "live" }); show("memory"); }, { "data-at": f.at }) : null,
+        f.at !== undefined && hasWork() ? button("streams", () => { rangeSet(f.at - data.duration * 0.02, data.duration * 0.04); show("streams"); }) : null,
         block >= 0 ? button("block", () => { stateSet({ block, panel: "block", device: data.blocks.device[block] }); show("memory"); }, { "data-block": block }) : null,
         block >= 0 ? button("address", () => { stateSet({ block, t: f.at ?? data.blocks.made[block], process: data.blocks.process[block] }); show("addresses"); }) : null),
       ...f.calls.map((call) => make("div", { className: "frames" }, `${call.what}: ${call.function}\n` +
@@ -380,7 +380,7 @@ function poolView(main) {
       ["lost at borders", bytesText(s.lost), "lost"], ["cached", bytesText(s.cached), "cached"], ["asleep", bytesText(s.asleep), "asleep"], ["exportable", bytesText(s.exportable), "exportable"],
       ["runs of blocks", String(s.runs), "runs"], ["pages created", String(s.creates), "creates"], ["pages moved", String(s.remaps), "remaps"]]));
   let places = new Map();
-  const rows = poolRows(pool, 4 * pool.page), holder = make("div", { className: "grow panel" });
+  const rows = poolRows(pool, 4 * pool.page), holder = make("div", { className: "panel" });
   const fill = () => {
     const list = poolGroups(pool, state.poolBy), total = list.reduce((sum, g) => sum + g.bytes, 0);
     places = new Map(list.map((g, k) => [g.key, k]));
@@ -388,12 +388,11 @@ function poolView(main) {
       node: (g) => make("span", {}, make("span", { className: "swatch", style: "background:" + colour(places.get(g.key)) }), poolKey(state.poolBy, g.key)) },
     number("blocks", (g) => g.n, (g) => count(g.n)), bytesColumn("bytes", (g) => g.bytes), number("share", (g) => g.bytes / total, (g) => ((100 * g.bytes) / total).toFixed(1) + " %"),
     bytesColumn("largest", (g) => g.largest)], list, { id: "pool-groups" }));
-    document.getElementById("pool-groups").dataset.total = total;
+    holder.querySelector("#pool-groups").dataset.total = total;
   };
-  const strips = make("div", { id: "pool-rows", className: "grow" });
-  main.append(make("div", { className: "bar" }, choose("by", [["tag", "tag"], ["stream", "stream"], ["state", "state"]], state.poolBy, (v) => { stateSet({ poolBy: v }); fill(); canvas.invalidate(); }, "pool-by")), strips, holder);
+  main.append(make("div", { className: "bar" }, choose("by", [["tag", "tag"], ["stream", "stream"], ["state", "state"]], state.poolBy, (v) => { stateSet({ poolBy: v }); fill(); canvas.invalidate(); }, "pool-by")));
   fill();
-  const canvas = rowsCanvas(strips, 26, () => rows.length, (context, r, y, width, hits) => {
+  const canvas = rowsCanvas(main, 26, () => rows.length, (context, r, y, width, hits) => {
     const row = rows[r], left = 130, scale = (width - left - 10) / (row.end - row.start || 1);
     context.fillStyle = cssColour("--soft");
     context.fillText("0x" + row.start.toString(16), 4, y + 17);
@@ -405,5 +404,6 @@ function poolView(main) {
     }
   }, { hover: (h) => `0x${h.block.address.toString(16)}, ${bytesText(h.block.size)}\n${h.block.state}, ${poolKey("tag", h.block.tag)}, ${poolKey("stream", h.block.stream)}` });
   canvas.addEventListener("pointermove", canvas.hover);
+  main.append(holder);
   redraw = canvas.paint;
 }

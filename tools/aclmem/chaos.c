@@ -72,7 +72,7 @@ static int seed_run(char **argv, long seed, struct findings *findings,
 {
     struct program_setup setup;
     char check[1024];
-    char patience[24];
+    char stall_timeout[24];
     char number[24];
     char *folder = folder_make();
     int rc;
@@ -80,7 +80,7 @@ static int seed_run(char **argv, long seed, struct findings *findings,
     if (folder == NULL)
         return 1;
     snprintf(number, sizeof number, "%ld", seed);
-    run_setup(&setup, check, sizeof check, patience, sizeof patience);
+    run_setup(&setup, check, sizeof check, stall_timeout, sizeof stall_timeout);
     setup.chaos = number;
     findings->folder = folder;
     json_object_clear(findings->files);

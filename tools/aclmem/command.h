@@ -22,6 +22,7 @@ enum option_kind {
     OPTION_TEXT,   /* const char *: the last one counts */
     OPTION_LIST,   /* struct option_texts: every one counts */
     OPTION_NUMBER, /* long, from 0 */
+    OPTION_WORD,   /* const char *: one of the words of `takes`: "host|cuda" */
     OPTION_OUTPUT, /* const char *: --name=FILE; --name alone is "-", standard output */
 };
 
@@ -63,7 +64,7 @@ struct command {
     const char *help;     /* imperative, one line */
     const struct option *options;
     const char *examples;              /* lines "COMMAND  what it does"; NULL: none */
-    const struct exit_code *exits;     /* after those of every command; NULL: none */
+    const struct exit_code *exits;     /* besides those of every command; NULL: none */
     bool is_runner;                    /* the first operand ends the options */
     int (*run)(int argc, char **argv); /* the operands; returns the exit code */
 };
@@ -83,8 +84,10 @@ extern const struct command fabric_command;
 /* All of them; NULL ends the list. */
 const struct command *const *commands_all(void);
 
-/* Exit codes of every command: 0, 1, 2. */
+/* Exit codes of every command: 0, 1, 2.  A command's own row replaces the one of its code. */
 extern const struct exit_code exits_common[];
+/* The row of a code; NULL if there is none. */
+const struct exit_code *exit_find(const struct exit_code *exits, const char *code);
 
 /*
  * Stores the options of `command` and moves the operands to the front of argv.  Returns
@@ -98,8 +101,15 @@ void option_title(const struct option *option, char *text, size_t n);
 /* Prints the help of one command: usage, options, examples, exit codes. */
 void command_help(const struct command *command);
 
-/* How many characters differ: small for a misspelt name. */
-size_t edit_distance(const char *a, size_t a_n, const char *b);
+/* The nearest of some names to a misspelt one. */
+struct near {
+    const char *text; /* of `n` characters */
+    size_t n;
+    const char *best; /* NULL: none is near */
+    size_t distance;
+};
+
+void near_try(struct near *near, const char *name, size_t name_n);
 
 /* "aclmem: WHAT" and a hint at --help on standard error; returns EXIT_USAGE. */
 int usage_fail(const char *command, const char *format, ...)

@@ -20,6 +20,8 @@ static struct {
     bool is_replacing;
 } choice;
 
+#define FORMS "folded|speedscope|perfetto|pytorch|csv|chrome|lines"
+
 const char *const of_names[OF_COUNT] = {"peak", "allocated", "calls", "time"};
 
 uint64_t where_value(const struct where *where, enum of of)
@@ -101,13 +103,13 @@ static const struct form *form_find(const char *name)
     return NULL;
 }
 
-static int of_find(const char *name)
+static enum of of_find(const char *name)
 {
-    for (int i = 0; name != NULL && i < OF_COUNT; i++) {
-        if (strcmp(of_names[i], name) == 0)
-            return i;
-    }
-    return name == NULL ? OF_PEAK : -1;
+    enum of of = OF_PEAK;
+
+    while (name != NULL && strcmp(of_names[of], name) != 0)
+        of++;
+    return of;
 }
 
 static int failed(const char *path, const char *why)
@@ -133,7 +135,7 @@ static int form_write(const struct form *form, const char *path, FILE *out)
     else if (form->by_blocks != NULL)
         form->by_blocks(out, &history);
     else
-        write_folded(out, &history, (enum of)of_find(choice.of));
+        write_folded(out, &history, of_find(choice.of));
     history_free(&history);
     trace_close(trace);
     names_close();
@@ -150,12 +152,7 @@ static int convert_run(int argc, char **argv)
     if (argc != 1)
         return usage_fail("convert", "which file?");
     if (form == NULL)
-        return usage_fail("convert",
-                          "--to %s: it takes folded, speedscope, perfetto, "
-                          "pytorch, csv, chrome, lines",
-                          choice.to != NULL ? choice.to : "is missing");
-    if (of_find(choice.of) < 0)
-        return usage_fail("convert", "--of takes peak, allocated, calls, time");
+        return usage_fail("convert", "--to is missing: it takes %s", FORMS);
     if (choice.of != NULL && strcmp(form->name, "folded") != 0)
         return usage_fail("convert", "--of is for --to folded; %s %s", form->name,
                           strcmp(form->name, "speedscope") == 0
@@ -170,14 +167,12 @@ static int convert_run(int argc, char **argv)
 }
 
 static const struct option options[] = {
-    {"to", OPTION_TEXT, &choice.to, "FORM",
-     "Write this form: folded (lines for flame graphs), speedscope,\n"
-     "perfetto, pytorch (for its memory_viz page), csv, chrome,\n"
-     "lines (a ID SIZE STREAM, f ID)",
+    {"to", OPTION_WORD, &choice.to, FORMS,
+     "Write this form: folded is for flame graphs, pytorch for its\n"
+     "memory_viz page, lines are \"a ID SIZE STREAM\" and \"f ID\"",
      0},
-    {"of", OPTION_TEXT, &choice.of, "WHAT",
-     "With --to folded: peak (bytes at the peak, the default),\n"
-     "allocated (bytes), calls or time",
+    {"of", OPTION_WORD, &choice.of, "peak|allocated|calls|time",
+     "With --to folded: bytes at the peak (default), bytes\nallocated, calls, or time",
      0},
     {"output", OPTION_TEXT, &choice.output, "FILE",
      "Write FILE instead of standard output", 'o'},

@@ -18,6 +18,24 @@
     for (const struct option *o_ = (command_)->options; o_ != NULL && o_->name != NULL; \
          o_++)
 
+static bool is_file(const struct option *o)
+{
+    static const char *const files[] = {"FILE", "PAGE", "JSON", "LIBRARY"};
+
+    for (size_t i = 0; o->takes != NULL && i < sizeof files / sizeof files[0]; i++) {
+        if (strcmp(o->takes, files[i]) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* The words that an option takes, with a space between two. */
+static void words_print(const struct option *o)
+{
+    for (const char *at = o->takes; *at != '\0'; at++)
+        putchar(*at == '|' ? ' ' : *at);
+}
+
 /* Text in one line; characters of `specials` get a backslash. */
 static void line_print(const char *text, const char *specials)
 {
@@ -47,6 +65,23 @@ static void bash_print(const struct command *const *commands)
                 printf("-%c ", o->letter);
         }
         printf("--help' ;;\n");
+    }
+    /* bash takes "--to=folded" for three words. */
+    printf("    esac\n"
+           "    local before=${COMP_WORDS[COMP_CWORD-1]}\n"
+           "    if [ \"$word\" = = ]; then word=; elif [ \"$before\" = = ]; then "
+           "before=${COMP_WORDS[COMP_CWORD-2]}; fi\n"
+           "    case \"${COMP_WORDS[1]} $before\" in\n");
+    for (size_t i = 0; commands[i] != NULL; i++) {
+        FOR_EACH_OPTION(o, commands[i])
+        {
+            if (o->kind != OPTION_WORD)
+                continue;
+            printf("    '%s --%s') COMPREPLY=($(compgen -W '", commands[i]->name,
+                   o->name);
+            words_print(o);
+            printf("' -- \"$word\")); return ;;\n");
+        }
     }
     printf("    esac\n"
            "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
@@ -78,9 +113,14 @@ static void zsh_option(const struct option *o)
                                               : "=");
         line_print(o->help, "\"$`\\[]");
         printf("]");
-        if (o->kind != OPTION_FLAG)
+        if (o->kind == OPTION_WORD) {
+            printf(":%s:(", o->name);
+            words_print(o);
+            printf(")");
+        } else if (o->kind != OPTION_FLAG) {
             printf("%s%s:%s", o->kind == OPTION_OUTPUT ? "::" : ":", o->takes,
-                   strcmp(o->takes, "FILE") == 0 ? "_files" : "");
+                   is_file(o) ? "_files" : "");
+        }
         printf("\" \\\n");
     }
 }
@@ -133,8 +173,13 @@ static void fish_print(const struct command *const *commands)
             printf("complete -c aclmem -n '__fish_seen_subcommand_from %s' -l %s%s", name,
                    o->name,
                    o->kind == OPTION_FLAG || o->kind == OPTION_OUTPUT ? ""
-                   : strcmp(o->takes, "FILE") == 0                    ? " -r -F"
+                   : is_file(o)                                       ? " -r -F"
                                                                       : " -x");
+            if (o->kind == OPTION_WORD) {
+                printf(" -a '");
+                words_print(o);
+                printf("'");
+            }
             if (o->letter != 0)
                 printf(" -s %c", o->letter);
             printf(" -d '");

@@ -444,7 +444,7 @@ static const struct option options[] = {
 };
 
 static const struct exit_code exits[] = {
-    {"1", "also: there is a problem"},
+    {"1", "failure, or there is a problem"},
     {0},
 };
 

@@ -35,7 +35,7 @@ static int trial_run(struct trial *trial, char **argv, const char *fail, double 
 {
     struct program_setup setup;
     char check[1024];
-    char patience[24];
+    char stall_timeout[24];
     int rc;
 
     memset(trial, 0, sizeof *trial);
@@ -43,7 +43,7 @@ static int trial_run(struct trial *trial, char **argv, const char *fail, double 
     if (trial->folder == NULL ||
         asprintf(&trial->output, "%s/.output", trial->folder) < 0)
         return 1;
-    run_setup(&setup, check, sizeof check, patience, sizeof patience);
+    run_setup(&setup, check, sizeof check, stall_timeout, sizeof stall_timeout);
     setup.layers = "check,fail";
     setup.fail = fail;
     setup.limit = limit;

@@ -17,6 +17,8 @@ void findings_open(struct findings *findings, const char *folder)
     findings->by_key = json_object();
     findings->calls = json_array();
     findings->functions = json_object();
+    findings->shares = json_object();
+    findings->imports = json_array();
 }
 
 void findings_close(struct findings *findings)
@@ -26,6 +28,8 @@ void findings_close(struct findings *findings)
     json_decref(findings->by_key);
     json_decref(findings->calls);
     json_decref(findings->functions);
+    json_decref(findings->shares);
+    json_decref(findings->imports);
 }
 
 /* ---- printing ---- */
@@ -146,7 +150,7 @@ static char *finding_key(const json_t *finding)
 
 static json_t *finding_make(const json_t *file, const json_t *record)
 {
-    static const char *const reach[] = {"since", "before", "refusing"};
+    static const char *const more[] = {"since", "before", "refusing", "share"};
     json_t *calls = json_array();
     json_t *finding;
     json_t *call;
@@ -164,8 +168,8 @@ static json_t *finding_make(const json_t *file, const json_t *record)
         "message", json_object_get(record, "message"), "advice",
         json_object_get(record, "advice"), "refused", json_object_get(record, "refused"),
         "time", json_object_get(record, "time"), "calls", calls, "count", 1);
-    for (i = 0; i < 3 && json_object_get(record, reach[i]) != NULL; i++)
-        json_object_set(finding, reach[i], json_object_get(record, reach[i]));
+    for (i = 0; i < sizeof more / sizeof more[0]; i++)
+        json_object_set(finding, more[i], json_object_get(record, more[i]));
     return finding;
 }
 
@@ -174,18 +178,16 @@ static void count_add(json_t *finding, long long n)
     json_object_set_new(finding, "count", json_integer(number_of(finding, "count") + n));
 }
 
-static void finding_take(struct findings *findings, json_t *file, const json_t *record)
+/* Adds the finding, or counts it; its index, borrowed, or NULL: it is suppressed. */
+static json_t *finding_add(struct findings *findings, json_t *finding)
 {
-    json_t *finding = finding_make(file, record);
     char *key;
     json_t *index;
-    char number[24];
 
-    snprintf(number, sizeof number, "%lld", number_of(record, "number"));
     if (suppressions_match(finding)) {
         findings->n_suppressed++;
         json_decref(finding);
-        return;
+        return NULL;
     }
     key = finding_key(finding);
     index = json_object_get(findings->by_key, key);
@@ -201,9 +203,39 @@ static void finding_take(struct findings *findings, json_t *file, const json_t *
         if (findings->generates)
             suppression_print(finding);
     }
-    /* Its counts come later, by this number. */
-    json_object_set(json_object_get(file, "numbers"), number, index);
     free(key);
+    return index;
+}
+
+static void finding_take(struct findings *findings, json_t *file, const json_t *record)
+{
+    json_t *index = finding_add(findings, finding_make(file, record));
+    char number[24];
+
+    /* Its counts come later, by this number. */
+    snprintf(number, sizeof number, "%lld", number_of(record, "number"));
+    if (index != NULL)
+        json_object_set(json_object_get(file, "numbers"), number, index);
+}
+
+/* Imports of memory that its exporter freed before: the importer's calls, then the exporter's. */
+static void imports_match(struct findings *findings)
+{
+    for (size_t i = 0; i < json_array_size(findings->imports);) {
+        json_t *import = json_array_get(findings->imports, i);
+        json_t *freed = json_object_get(findings->shares, text_of(import, "share"));
+
+        if (freed == NULL || number_of(freed, "time") > number_of(import, "time")) {
+            i++;
+            continue;
+        }
+        json_object_set(import, "message", json_object_get(freed, "message"));
+        json_array_extend(json_object_get(import, "calls"),
+                          json_object_get(freed, "calls"));
+        json_object_del(import, "share");
+        finding_add(findings, json_incref(import));
+        json_array_remove(findings->imports, i);
+    }
 }
 
 static void record_take(struct findings *findings, json_t *file, const json_t *record)
@@ -219,6 +251,11 @@ static void record_take(struct findings *findings, json_t *file, const json_t *r
         json_object_set(json_object_get(file, "modules"), number, (json_t *)record);
     } else if (strcmp(type, "finding") == 0) {
         finding_take(findings, file, record);
+    } else if (strcmp(type, "share-freed") == 0) {
+        json_object_set_new(findings->shares, text_of(record, "share"),
+                            finding_make(file, record));
+    } else if (strcmp(type, "import-refused") == 0) {
+        json_array_append_new(findings->imports, finding_make(file, record));
     } else if (strcmp(type, "function") == 0) {
         json_object_set(findings->functions, text_of(record, "function"),
                         (json_t *)record);
@@ -234,6 +271,8 @@ static void record_take(struct findings *findings, json_t *file, const json_t *r
         if (index != NULL)
             count_add(json_array_get(findings->list, (size_t)json_integer_value(index)),
                       number_of(record, "count") - 1);
+    } else if (strcmp(type, "race.host-off") == 0) {
+        findings->is_host_off = true;
     } else if (strcmp(type, "end") == 0) {
         findings->n_calls += number_of(record, "calls");
         findings->n_refused += number_of(record, "refused");
@@ -290,6 +329,7 @@ void findings_read(struct findings *findings)
         file_read(findings, entry->d_name, file);
     }
     closedir(folder);
+    imports_match(findings);
 }
 
 /* ---- the end ---- */
@@ -358,6 +398,9 @@ void findings_summary(const struct findings *findings)
         fprintf(stderr, "aclmem: %zu distinct finding%s, reported %lld times", n,
                 n > 1 ? "s" : "", all);
     calls_print(findings);
+    if (findings->is_host_off)
+        fprintf(stderr, "aclmem: race.host was off: --check all also finds touches of "
+                        "pinned memory that queued work uses\n");
     if (findings->is_incomplete)
         fprintf(stderr, "aclmem: memory ran out, so findings are incomplete\n");
     needs_print(findings);

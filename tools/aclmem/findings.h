@@ -15,6 +15,8 @@ struct findings {
     const char *folder;
     json_t *list;        /* the findings, as in --json, in the order in which they came */
     json_t *files;       /* of each process: how far it was read, modules, pid ... */
+    json_t *shares;      /* memory that its exporter freed, by its share */
+    json_t *imports;     /* imports that were refused, and may be of such memory */
     json_t *calls;       /* that the layer fail was asked to list */
     json_t *functions;   /* of --lint: what the functions need that were called */
     json_t *by_key;      /* kind and stacks -> index in list */
@@ -23,6 +25,7 @@ struct findings {
     int n_processes;
     int n_ended; /* of these, by themselves */
     int n_suppressed;
+    bool is_host_off;   /* pinned memory was used, and race.host was off */
     bool is_incomplete; /* a process had no memory to record a call */
     bool is_lint;       /* print what the program needs */
     bool is_over;       /* over the vendor's library, whose messages are its own */

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "captures.h"
+#include "map.h"
 #include "output.h"
 #include "show.h"
 
@@ -25,28 +27,12 @@ bool kind_is_memory(enum block_kind kind)
     return is_memory[kind];
 }
 
-/* Room for one more; there is no going on without memory. */
-static void *grown(void *array, size_t n, size_t *max, size_t size)
-{
-    void *larger = array;
-
-    if (n == *max) {
-        *max = *max > 0 ? 2 * *max : 256;
-        larger = realloc(array, *max * size);
-        if (larger == NULL) {
-            fprintf(stderr, "aclmem: no memory for the trace\n");
-            exit(1);
-        }
-    }
-    return larger;
-}
-
 struct block *history_add(struct history *history)
 {
     struct block *block;
 
-    history->block = grown(history->block, history->n_blocks, &history->max_blocks,
-                           sizeof *history->block);
+    history->block = array_grow(history->block, history->n_blocks, &history->max_blocks,
+                                sizeof *history->block);
     block = &history->block[history->n_blocks++];
     memset(block, 0, sizeof *block);
     block->of = NO_BLOCK;
@@ -60,8 +46,8 @@ static uint32_t where_add(struct history *history, const struct trace_process *p
 {
     struct where *where;
 
-    history->where = grown(history->where, history->n_wheres, &history->max_wheres,
-                           sizeof *history->where);
+    history->where = array_grow(history->where, history->n_wheres, &history->max_wheres,
+                                sizeof *history->where);
     where = &history->where[history->n_wheres];
     memset(where, 0, sizeof *where);
     where->process = process;
@@ -150,10 +136,10 @@ static const struct rule {
     {"aclrtCreateEventExWithFlag", ROLE_MAKE, KIND_EVENT, "event", NULL},
     {"aclrtDestroyEvent", ROLE_FREE, KIND_EVENT, "event", NULL},
     {"aclrtMemcpy", ROLE_COPY, 0, "dst", "count"},
-    {"aclrtMemcpyAsync", ROLE_COPY, 1, "dst", "count"},
-    {"aclrtMemcpyAsyncWithCondition", ROLE_COPY, 1, "dst", "count"},
+    {"aclrtMemcpyAsync", ROLE_COPY, 0, "dst", "count"},
+    {"aclrtMemcpyAsyncWithCondition", ROLE_COPY, 0, "dst", "count"},
     {"aclrtMemcpy2d", ROLE_COPY, 0, "dst", "width"},
-    {"aclrtMemcpy2dAsync", ROLE_COPY, 1, "dst", "width"},
+    {"aclrtMemcpy2dAsync", ROLE_COPY, 0, "dst", "width"},
     {"aclrtSetDevice", ROLE_SET, 0, NULL, NULL},
     {"aclrtSetCurrentContext", ROLE_SET, 1, NULL, NULL},
     {"aclrtCreateContext", ROLE_SET, 2, NULL, NULL},
@@ -171,67 +157,7 @@ static const struct rule *rule_find(const char *name)
     return NULL;
 }
 
-/* ---- maps of what is known while the trace is read ---- */
-
-/* Open addressing; the value is a number + 1, and 0 is empty. */
-struct map {
-    struct {
-        uint64_t key[2];
-        uint64_t value;
-    } * slot;
-    size_t n, max;
-};
-
-static size_t map_place(const struct map *map, uint64_t a, uint64_t b)
-{
-    uint64_t hash = (a ^ b * UINT64_C(0x9e3779b97f4a7c15)) * UINT64_C(0xff51afd7ed558ccd);
-    size_t at = (hash ^ hash >> 32) & (map->max - 1);
-
-    while (map->slot[at].value != 0 &&
-           (map->slot[at].key[0] != a || map->slot[at].key[1] != b))
-        at = (at + 1) & (map->max - 1);
-    return at;
-}
-
-static void map_set(struct map *map, uint64_t a, uint64_t b, uint64_t value)
-{
-    size_t at;
-
-    if (2 * (map->n + 1) > map->max) {
-        struct map larger = {.max = map->max > 0 ? 2 * map->max : 1024};
-
-        larger.slot = calloc(larger.max, sizeof *larger.slot);
-        if (larger.slot == NULL) {
-            fprintf(stderr, "aclmem: no memory for the trace\n");
-            exit(1);
-        }
-        for (size_t i = 0; i < map->max; i++) {
-            if (map->slot[i].value == 0)
-                continue;
-            at = map_place(&larger, map->slot[i].key[0], map->slot[i].key[1]);
-            larger.slot[at] = map->slot[i];
-            larger.n++;
-        }
-        free(map->slot);
-        *map = larger;
-    }
-    at = map_place(map, a, b);
-    map->n += map->slot[at].value == 0;
-    map->slot[at].key[0] = a;
-    map->slot[at].key[1] = b;
-    map->slot[at].value = value + 1;
-}
-
-/* The value, or `none`. */
-static uint64_t map_get(const struct map *map, uint64_t a, uint64_t b, uint64_t none)
-{
-    size_t at;
-
-    if (map->max == 0)
-        return none;
-    at = map_place(map, a, b);
-    return map->slot[at].value != 0 ? map->slot[at].value - 1 : none;
-}
+/* ---- state while the trace is read ---- */
 
 /* What a call did, to be applied in the order of time. */
 struct op {
@@ -242,6 +168,8 @@ struct op {
     int32_t device;
     uint8_t role, kind;
 };
+
+#define NO_RECORD UINT32_MAX
 
 struct reading {
     struct history *history;
@@ -256,11 +184,15 @@ struct reading {
     struct map held;     /* process, or 0 for all, and device -> bytes */
     struct map live;     /* process and kind, address -> block */
     struct map records;  /* process, event -> its last record */
-    struct record {
-        uint64_t time;
+    struct map steps;    /* stream -> the next of its steps */
+    struct captures captures;
+    struct step_of_event {      /* a record of an event, or a wait for one */
+        uint64_t begin, called; /* the call */
+        uint64_t time;          /* of the work, or of the call */
         uint32_t stream;
-    } * record;
-    size_t n_records, max_records;
+        uint32_t record; /* wait: the step that it waits for; NO_RECORD: a record */
+    } * step;
+    size_t n_steps, max_steps;
 };
 
 static uint32_t where_of(struct reading *r, const struct trace_event *event)
@@ -271,6 +203,8 @@ static uint32_t where_of(struct reading *r, const struct trace_event *event)
     if (where == UINT64_MAX) {
         where = where_add(r->history, event->process, event->stack);
         r->history->where[where].thread = event->thread;
+        if (event->function != NULL)
+            r->history->where[where].name = event->function->name;
         map_set(&r->wheres, key, event->stack, where);
     }
     return (uint32_t)where;
@@ -292,8 +226,8 @@ static void stats_add(struct reading *r, const struct trace_event *event)
     }
     if (number == UINT64_MAX) {
         number = history->n_functions++;
-        history->function = grown(history->function, number, &history->max_functions,
-                                  sizeof *history->function);
+        history->function = array_grow(history->function, number, &history->max_functions,
+                                       sizeof *history->function);
         history->function[number] =
             (struct function_stats){.name = event->function->name};
     }
@@ -339,8 +273,8 @@ static void device_set(struct reading *r, const struct trace_event *event,
 
 static uint32_t stream_add(struct history *history, uint32_t process, uint64_t handle)
 {
-    history->stream = grown(history->stream, history->n_streams, &history->max_streams,
-                            sizeof *history->stream);
+    history->stream = array_grow(history->stream, history->n_streams,
+                                 &history->max_streams, sizeof *history->stream);
     history->stream[history->n_streams] = (struct stream){process, handle};
     return (uint32_t)history->n_streams++;
 }
@@ -360,33 +294,108 @@ static uint32_t stream_of(struct reading *r, const struct trace_event *event)
     return (uint32_t)number;
 }
 
-static void copy_add(struct reading *r, const struct trace_event *event,
-                     const struct rule *rule)
+static void copy_add(struct reading *r, const struct trace_event *event, uint64_t bytes,
+                     uint8_t kind, uint32_t model)
 {
     struct history *history = r->history;
-    uint64_t height =
-        trace_arg(event, "height") != NULL ? trace_number(event, "height") : 1;
 
-    history->copy = grown(history->copy, history->n_copies, &history->max_copies,
-                          sizeof *history->copy);
+    history->copy = array_grow(history->copy, history->n_copies, &history->max_copies,
+                               sizeof *history->copy);
     history->copy[history->n_copies++] = (struct copy){
         .begin = event->begin,
         .end = event->end,
         .called = event->end,
-        .bytes = trace_number(event, rule->size) * height,
+        .bytes = bytes,
+        .model = model,
         .stream = stream_of(r, event),
         .process = event->process->number - 1,
         .where = where_of(r, event),
         .name = event->function->name,
-        .kind = (uint8_t)trace_number(event, "kind"),
-        .is_async = rule->kind == 1,
+        .kind = kind,
     };
+}
+
+static void copy_take(struct reading *r, const struct trace_event *event,
+                      const struct rule *rule)
+{
+    uint64_t height =
+        trace_arg(event, "height") != NULL ? trace_number(event, "height") : 1;
+
+    copy_add(r, event, trace_number(event, rule->size) * height,
+             (uint8_t)trace_number(event, "kind"), NO_MODEL);
+}
+
+static void replay_take(struct reading *r, const struct trace_event *event)
+{
+    uint32_t model = captures_model(&r->captures, event);
+
+    if (model != NO_MODEL)
+        copy_add(r, event, r->history->model[model].bytes, NOT_A_COPY, model);
+}
+
+/* Records of events, and waits for them. */
+static void step_take(struct reading *r, const struct trace_event *event)
+{
+    bool is_record = strncmp(event->function->name, "aclrtRecordEvent", 16) == 0;
+    uint64_t process = event->process->number;
+    uint64_t handle = trace_number(event, "event");
+    uint32_t record = NO_RECORD;
+
+    if (!is_record) {
+        if (strncmp(event->function->name, "aclrtStreamWaitEvent", 20) != 0)
+            return;
+        record = (uint32_t)map_get(&r->records, process, handle, NO_RECORD);
+        if (record == NO_RECORD)
+            return;
+    }
+    r->step = array_grow(r->step, r->n_steps, &r->max_steps, sizeof *r->step);
+    r->step[r->n_steps] = (struct step_of_event){event->begin, event->end, event->end,
+                                                 stream_of(r, event), record};
+    if (is_record)
+        map_set(&r->records, process, handle, r->n_steps);
+    r->n_steps++;
+}
+
+/* The step whose call queued a task, in the order of the stream, gets the task's time. */
+static void step_measure(struct reading *r, const struct trace_event *event,
+                         uint32_t stream)
+{
+    size_t i;
+
+    for (i = map_get(&r->steps, stream, 0, 0); i < r->n_steps; i++) {
+        if (r->step[i].stream != stream || r->step[i].called < event->queued)
+            continue;
+        if (r->step[i].begin <= event->queued)
+            r->step[i++].time = event->end;
+        break;
+    }
+    map_set(&r->steps, stream, 0, i);
+}
+
+static void marks_add(struct reading *r)
+{
+    struct history *history = r->history;
+
+    for (size_t i = 0; i < r->n_steps; i++) {
+        const struct step_of_event *wait = &r->step[i];
+        const struct step_of_event *record;
+
+        if (wait->record == NO_RECORD)
+            continue;
+        record = &r->step[wait->record];
+        history->mark = array_grow(history->mark, history->n_marks, &history->max_marks,
+                                   sizeof *history->mark);
+        /* A wait that its call did itself still ends behind the record. */
+        history->mark[history->n_marks++] = (struct mark){
+            record->time, wait->time > record->time ? wait->time : record->time,
+            record->stream, wait->stream};
+    }
 }
 
 /*
  * Work of a stream: the copy whose call queued it gets its times.  The work of a stream is
  * done in the order of the calls, so each stream has a place up to which its copies are
- * past.
+ * past.  A replay runs in parts, which have the same time of queueing.
  */
 static void task_take(struct reading *r, const struct trace_event *event)
 {
@@ -404,22 +413,30 @@ static void task_take(struct reading *r, const struct trace_event *event)
         struct copy *copy = &history->copy[i];
 
         if (copy->stream != stream || copy->process != event->process->number - 1 ||
-            copy->called < event->queued)
+            (copy->queued != 0 ? copy->queued != event->queued
+                               : copy->called < event->queued))
             continue;
-        if (copy->begin <= event->queued) {
+        if (copy->queued != 0) { /* another part of a replay */
+            copy->end = event->end;
+            is_copy = true;
+        } else if (copy->begin <= event->queued) {
             copy->begin = event->begin;
             copy->end = event->end;
             history->n_measured++;
             is_copy = true;
-            i++;
+            if (copy->model != NO_MODEL)
+                copy->queued = event->queued;
+            else
+                i++;
         }
         break;
     }
     map_set(&r->places, key, stream, i);
     if (is_copy)
         return;
-    history->task = grown(history->task, history->n_tasks, &history->max_tasks,
-                          sizeof *history->task);
+    step_measure(r, event, (uint32_t)stream);
+    history->task = array_grow(history->task, history->n_tasks, &history->max_tasks,
+                               sizeof *history->task);
     history->task[history->n_tasks++] = (struct task){
         .begin = event->begin,
         .end = event->end,
@@ -441,33 +458,9 @@ static void held_take(struct reading *r, const struct trace_event *event)
 
     map_set(&r->held, event->process->number, device, event->size);
     map_set(&r->held, 0, device, sum);
-    history->held =
-        grown(history->held, history->n_held, &history->max_held, sizeof *history->held);
+    history->held = array_grow(history->held, history->n_held, &history->max_held,
+                               sizeof *history->held);
     history->held[history->n_held++] = (struct held){event->time, sum, (int32_t)device};
-}
-
-/* Records of events, and waits for them. */
-static void mark_take(struct reading *r, const struct trace_event *event)
-{
-    struct history *history = r->history;
-    uint64_t process = event->process->number;
-    uint64_t handle = trace_number(event, "event");
-    uint64_t record;
-
-    if (strncmp(event->function->name, "aclrtRecordEvent", 16) == 0) {
-        r->record = grown(r->record, r->n_records, &r->max_records, sizeof *r->record);
-        r->record[r->n_records] = (struct record){event->end, stream_of(r, event)};
-        map_set(&r->records, process, handle, r->n_records++);
-    } else if (strncmp(event->function->name, "aclrtStreamWaitEvent", 20) == 0) {
-        record = map_get(&r->records, process, handle, UINT64_MAX);
-        if (record == UINT64_MAX)
-            return;
-        history->mark = grown(history->mark, history->n_marks, &history->max_marks,
-                              sizeof *history->mark);
-        history->mark[history->n_marks++] =
-            (struct mark){r->record[record].time, event->end, r->record[record].stream,
-                          stream_of(r, event)};
-    }
 }
 
 static void device_and_attr(struct reading *r, const struct trace_event *event,
@@ -495,7 +488,7 @@ static void op_add(struct reading *r, const struct trace_event *event,
 {
     struct op *op;
 
-    r->op = grown(r->op, r->n_ops, &r->max_ops, sizeof *r->op);
+    r->op = array_grow(r->op, r->n_ops, &r->max_ops, sizeof *r->op);
     op = &r->op[r->n_ops];
     *op = (struct op){
         .time = rule->role == ROLE_FREE ? event->begin : event->end,
@@ -532,15 +525,20 @@ static void event_take(struct reading *r, const struct trace_event *event)
     if (event->function == NULL || event->kind == TRACE_BEGIN)
         return;
     stats_add(r, event);
+    if (captures_take(&r->captures, history, event, where_of(r, event),
+                      stream_of(r, event)) ||
+        event->result != 0)
+        return;
+    step_take(r, event);
+    if (strncmp(event->function->name, "aclmdlRIExecute", 15) == 0)
+        replay_take(r, event);
     rule = rule_find(event->function->name);
-    if (event->result == 0)
-        mark_take(r, event);
-    if (rule == NULL || event->result != 0)
+    if (rule == NULL)
         return;
     if (rule->role == ROLE_SET)
         device_set(r, event, rule);
     else if (rule->role == ROLE_COPY)
-        copy_add(r, event, rule);
+        copy_take(r, event, rule);
     else
         op_add(r, event, rule);
 }
@@ -741,20 +739,23 @@ bool history_read(struct history *history, struct trace *trace)
                           trace_about(trace)->n_decoded);
     }
     progress_end();
+    marks_add(&r);
     if (r.n_ops > 0)
         qsort(r.op, r.n_ops, sizeof *r.op, op_compare);
     for (size_t i = 0; i < r.n_ops; i++)
         op_apply(&r, &r.op[i]);
     free(r.op);
-    free(r.wheres.slot);
-    free(r.devices.slot);
-    free(r.contexts.slot);
-    free(r.streams.slot);
-    free(r.live.slot);
-    free(r.records.slot);
-    free(r.places.slot);
-    free(r.held.slot);
-    free(r.record);
+    map_free(&r.wheres);
+    map_free(&r.devices);
+    map_free(&r.contexts);
+    map_free(&r.streams);
+    map_free(&r.live);
+    map_free(&r.records);
+    map_free(&r.steps);
+    map_free(&r.places);
+    map_free(&r.held);
+    free(r.step);
+    captures_free(&r.captures);
     history->n_processes = trace_n_processes(trace);
     history->process = calloc(history->n_processes + 1, sizeof *history->process);
     for (size_t i = 0; history->process != NULL && i < history->n_processes; i++)
@@ -774,6 +775,8 @@ void history_free(struct history *history)
     free(history->mark);
     free(history->held);
     free(history->task);
+    free(history->model);
+    free(history->node);
     free(history->function);
     free(history->process);
     memset(history, 0, sizeof *history);

@@ -41,6 +41,9 @@ bool kind_is_memory(enum block_kind kind);
 
 #define DEVICE_HOST (-1)
 #define NO_BLOCK UINT32_MAX
+#define NO_MODEL UINT32_MAX
+#define NO_NODE UINT32_MAX
+#define NOT_A_COPY UINT8_MAX
 
 struct block {
     uint64_t addr; /* or the handle */
@@ -68,6 +71,7 @@ struct where {
     const struct trace_process *process;
     uint32_t stack;
     uint32_t thread;
+    const char *name; /* of the function that it calls; NULL: not known */
     json_t
         *frames; /* {"function", "file", "line"}, innermost first; NULL: not named yet */
     uint64_t n_calls;
@@ -85,23 +89,49 @@ struct stream {
 
 /* A stream waits for an event that another one, or the same, records. */
 struct mark {
-    uint64_t recorded, waited;
+    uint64_t recorded,
+        waited;        /* by the work where the trace has it, by the calls otherwise */
     uint32_t from, to; /* streams */
 };
 
+/* A copy, or a replay of a model; in the order of the calls. */
 struct copy {
     uint64_t begin, end; /* of the work where the trace has it, of the call otherwise */
     uint64_t called;     /* when the call ended */
+    uint64_t queued; /* replay: when it was queued, which its parts have; 0: not known */
     uint64_t bytes;
+    uint32_t model; /* NO_MODEL: a copy */
     uint32_t stream;
     uint32_t process;
     uint32_t where;
     const char *name; /* of the function */
     uint8_t kind;     /* aclrtMemcpyKind */
-    bool is_async;
 };
 
-/* Work of a stream that is not a copy. */
+/* A captured model. */
+struct model {
+    uint64_t handle;
+    uint64_t began, captured; /* the capture; 0: it did not end */
+    uint64_t destroyed;       /* 0: never */
+    uint64_t n_copies, bytes; /* of one replay */
+    uint32_t where;
+    uint32_t process;
+    bool has_failed;
+};
+
+/* A task of a model.  The tasks of a stream are in the order of their calls. */
+struct node {
+    uint64_t time; /* of the call */
+    uint64_t bytes;
+    const char *name; /* of the function */
+    uint32_t model;
+    uint32_t stream;
+    uint32_t where;
+    uint32_t from; /* wait: the record that it waits for, or NO_NODE */
+    uint8_t kind;  /* aclrtMemcpyKind, or NOT_A_COPY */
+};
+
+/* Work of a stream that is neither. */
 struct task {
     uint64_t begin, end;
     uint32_t stream;
@@ -134,6 +164,10 @@ struct history {
     size_t n_measured; /* copies whose times are those of the work itself */
     struct task *task;
     size_t n_tasks, max_tasks;
+    struct model *model;
+    size_t n_models, max_models;
+    struct node *node;
+    size_t n_nodes, max_nodes;
     struct mark *mark;
     size_t n_marks, max_marks;
     struct function_stats *function;
@@ -148,6 +182,7 @@ struct history {
     uint64_t allocated;     /* in all */
     uint64_t n_allocations;
     uint64_t n_unknown_frees;
+    bool is_counted; /* times are numbers of events: the trace has no clock */
 };
 
 /* Reads a trace to its end.  The trace stays open as long as the history is used. */

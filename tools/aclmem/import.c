@@ -11,6 +11,7 @@
 #include <zlib.h>
 
 #include "history.h"
+#include "map.h"
 #include "pickle.h"
 #include "show.h"
 #include "text.h"
@@ -28,61 +29,17 @@
 #define VALUES_BASE 100000u
 #define VALUES_RATIO 16u
 
-/* The live block of each id, with the newest first; addresses are few enough to hash. */
-struct ids {
-    struct {
-        uint64_t id;
-        uint32_t block; /* + 1; 0: empty */
-    } * slot;
-    size_t n, max;
-};
-
-static size_t id_place(const struct ids *ids, uint64_t id)
+/* The block that an id names now, or NULL. */
+static struct block *id_find(const struct map *ids, struct history *history, uint64_t id)
 {
-    size_t at = (id * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (ids->max - 1);
+    uint64_t block = map_get(ids, id, 0, NO_BLOCK);
 
-    while (ids->slot[at].block != 0 && ids->slot[at].id != id)
-        at = (at + 1) & (ids->max - 1);
-    return at;
-}
-
-static void id_set(struct ids *ids, uint64_t id, uint32_t block)
-{
-    size_t at;
-
-    if (2 * (ids->n + 1) > ids->max) {
-        struct ids larger = {.max = ids->max > 0 ? 2 * ids->max : 4096};
-
-        larger.slot = calloc(larger.max, sizeof *larger.slot);
-        if (larger.slot == NULL) {
-            fprintf(stderr, "aclmem: no memory for the trace\n");
-            exit(1);
-        }
-        for (size_t i = 0; i < ids->max; i++) {
-            if (ids->slot[i].block == 0)
-                continue;
-            larger.slot[id_place(&larger, ids->slot[i].id)] = ids->slot[i];
-            larger.n++;
-        }
-        free(ids->slot);
-        *ids = larger;
-    }
-    at = id_place(ids, id);
-    ids->n += ids->slot[at].block == 0;
-    ids->slot[at].id = id;
-    ids->slot[at].block = block + 1;
-}
-
-static struct block *id_find(const struct ids *ids, struct history *history, uint64_t id)
-{
-    uint32_t block = ids->max > 0 ? ids->slot[id_place(ids, id)].block : 0;
-
-    if (block == 0 || history->block[block - 1].freed != 0)
+    if (block == NO_BLOCK || history->block[block].freed != 0)
         return NULL;
-    return &history->block[block - 1];
+    return &history->block[block];
 }
 
-static struct block *block_make(struct history *history, struct ids *ids, uint64_t id,
+static struct block *block_make(struct history *history, struct map *ids, uint64_t id,
                                 uint64_t size, uint64_t time)
 {
     struct block *block = history_add(history);
@@ -91,11 +48,11 @@ static struct block *block_make(struct history *history, struct ids *ids, uint64
     block->size = size;
     block->made = time;
     block->kind = KIND_BLOCK;
-    id_set(ids, id, (uint32_t)(block - history->block));
+    map_set(ids, id, 0, (uint32_t)(block - history->block));
     return block;
 }
 
-static void block_end(struct history *history, struct ids *ids, uint64_t id,
+static void block_end(struct history *history, struct map *ids, uint64_t id,
                       uint64_t time)
 {
     struct block *block = id_find(ids, history, id);
@@ -164,7 +121,7 @@ failed:
 /* ---- lines ---- */
 
 /* One line; false if it is neither an allocation nor a free. */
-static bool line_read(struct history *history, struct ids *ids, const char *line,
+static bool line_read(struct history *history, struct map *ids, const char *line,
                       uint64_t time)
 {
     uint64_t id, size, stream = 0;
@@ -190,8 +147,9 @@ static bool line_read(struct history *history, struct ids *ids, const char *line
 static const char *lines_read(struct history *history, char *text)
 {
     static char why[160];
-    struct ids ids = {0};
-    uint64_t number = 0;
+    struct map ids = {0};
+    uint64_t number = 0; /* of the line */
+    uint64_t n = 0;      /* events */
     char *line;
 
     why[0] = '\0';
@@ -199,14 +157,15 @@ static const char *lines_read(struct history *history, char *text)
         number++;
         if (line[0] == '#' || strspn(line, " \t\r") == strlen(line))
             continue;
-        if (!line_read(history, &ids, line, 1000 * number))
+        if (!line_read(history, &ids, line, 1000 * ++n))
             snprintf(why, sizeof why,
                      "line %" PRIu64 ": neither \"a ID SIZE STREAM\" nor \"f ID\" (sizes "
                      "go from 1 to %" PRIu64 ")",
                      number, SIZE_MAX_OF_BLOCK);
     }
-    free(ids.slot);
-    history->ended = 1000 * number;
+    map_free(&ids);
+    history->ended = 1000 * n;
+    history->is_counted = true;
     return why[0] != '\0' ? why : NULL;
 }
 
@@ -237,7 +196,7 @@ static int fields_split(char *line, char **field, int max)
 static const char *rmm_read(struct history *history, char *text)
 {
     static const char *const names[] = {"Time", "Action", "Pointer", "Size", "Stream"};
-    struct ids ids = {0};
+    struct map ids = {0};
     char *field[16];
     int column[5];
     char *line = strsep(&text, "\n");
@@ -266,7 +225,7 @@ static const char *rmm_read(struct history *history, char *text)
             history->began = time;
         history->ended = time;
     }
-    free(ids.slot);
+    map_free(&ids);
     return NULL;
 }
 
@@ -309,8 +268,8 @@ static bool value_count(uint64_t n)
 
 static void torch_trace(struct history *history, const json_t *trace, int32_t device)
 {
-    struct ids blocks = {0};
-    struct ids segments = {0};
+    struct map blocks = {0};
+    struct map segments = {0};
     uint64_t last = 0;
     json_t *event;
     size_t i;
@@ -324,6 +283,7 @@ static void torch_trace(struct history *history, const json_t *trace, int32_t de
 
         if (!value_count(1 + json_array_size(json_object_get(event, "frames"))))
             break;
+        history->is_counted |= json_object_get(event, "time_us") == NULL;
         last = time = time > last ? time : last + 1; /* the list is in order */
         if (strcmp(action, "alloc") == 0) {
             block = block_make(history, &blocks, addr, size, time);
@@ -350,8 +310,8 @@ static void torch_trace(struct history *history, const json_t *trace, int32_t de
         if (time > history->ended)
             history->ended = time;
     }
-    free(blocks.slot);
-    free(segments.slot);
+    map_free(&blocks);
+    map_free(&segments);
 }
 
 static const char *torch_read(struct history *history, const json_t *snapshot)

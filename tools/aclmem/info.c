@@ -59,6 +59,10 @@ static void process_print(const json_t *process)
         size_print(device, "imported");
         printf("\n");
     }
+    if (number_of(process, "models") > 0)
+        printf("  %7lld  captured models: %lld, their streams: %lld\n",
+               number_of(process, "pid"), number_of(process, "models"),
+               number_of(process, "model_streams"));
 }
 
 static void configuration_print(const json_t *configuration, bool is_known)

@@ -61,23 +61,17 @@ static int help(void)
 /* "WHAT; did you mean NAME?", or the list of commands. */
 static int command_fail(const char *what, const char *name)
 {
-    const char *best = NULL;
+    struct near near = {.text = name, .n = strlen(name)};
     char list[256] = "";
-    size_t least = 3;
     size_t n = 0;
 
     for (size_t i = 0; commands[i] != NULL && n < sizeof list; i++) {
-        size_t distance = edit_distance(name, strlen(name), commands[i]->name);
-
-        if (distance < least && name[0] != '\0') {
-            least = distance;
-            best = commands[i]->name;
-        }
+        near_try(&near, commands[i]->name, strlen(commands[i]->name));
         n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i > 0 ? ", " : "",
                               commands[i]->name);
     }
-    if (best != NULL)
-        return usage_fail(NULL, "%s%s\"; did you mean %s?", what, name, best);
+    if (near.best != NULL)
+        return usage_fail(NULL, "%s%s\"; did you mean %s?", what, name, near.best);
     return usage_fail(NULL, "%s%s%s; the commands are %s", what, name,
                       name[0] != '\0' ? "\"" : "", list);
 }
@@ -111,7 +105,7 @@ static int run(int argc, char **argv)
 
     if (argc < 2)
         return command_fail("no command was given", "");
-    if (is_help && argc == 2)
+    if (is_help && (argc == 2 || strcmp(argv[2], "help") == 0))
         return help();
     if (is_word(argv[1], "--version", "-V") && argc == 2) {
         printf("aclmem %s\n", aclmem_version());

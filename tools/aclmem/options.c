@@ -31,28 +31,48 @@ int usage_fail(const char *command, const char *format, ...)
     return EXIT_USAGE;
 }
 
-size_t edit_distance(const char *a, size_t a_n, const char *b)
+/* Characters that differ; two that changed places are one difference. */
+static size_t edit_distance(const char *a, size_t a_n, const char *b, size_t b_n)
 {
-    size_t b_n = strlen(b);
-    size_t row[NAME_MAX_LENGTH + 1];
+    size_t row[3][NAME_MAX_LENGTH + 1]; /* this one, the one before, and before that */
 
     if (a_n > NAME_MAX_LENGTH || b_n > NAME_MAX_LENGTH)
         return SIZE_MAX;
     for (size_t k = 0; k <= b_n; k++)
-        row[k] = k;
+        row[0][k] = k;
     for (size_t i = 1; i <= a_n; i++) {
-        size_t diagonal = row[0];
-
-        row[0] = i;
+        memcpy(row[2], row[1], sizeof row[1]);
+        memcpy(row[1], row[0], sizeof row[0]);
+        row[0][0] = i;
         for (size_t k = 1; k <= b_n; k++) {
-            size_t replaced = diagonal + (a[i - 1] != b[k - 1]);
-            size_t least = row[k] < row[k - 1] ? row[k] + 1 : row[k - 1] + 1;
+            size_t least = row[1][k - 1] + (a[i - 1] != b[k - 1]);
 
-            diagonal = row[k];
-            row[k] = replaced < least ? replaced : least;
+            if (row[1][k] + 1 < least)
+                least = row[1][k] + 1;
+            if (row[0][k - 1] + 1 < least)
+                least = row[0][k - 1] + 1;
+            if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1] &&
+                row[2][k - 2] + 1 < least)
+                least = row[2][k - 2] + 1;
+            row[0][k] = least;
         }
     }
-    return row[b_n];
+    return row[0][b_n];
+}
+
+void near_try(struct near *near, const char *name, size_t name_n)
+{
+    size_t distance = edit_distance(near->text, near->n, name, name_n);
+    size_t most = near->n <= 4 ? 1 : 2;
+
+    /* A beginning of the name is near, too. */
+    if (near->n > 2 && near->n < name_n && strncmp(near->text, name, near->n) == 0)
+        distance = 1;
+    if (near->n == 0 || distance > most ||
+        (near->best != NULL && distance >= near->distance))
+        return;
+    near->best = name;
+    near->distance = distance;
 }
 
 static const struct option *option_find(const struct option *options, const char *name,
@@ -67,26 +87,38 @@ static const struct option *option_find(const struct option *options, const char
 
 static int option_unknown(const struct command *command, const char *text, size_t n)
 {
-    const struct option *best = NULL;
-    size_t least = 3;
+    struct near near = {.text = text + 2, .n = n > 2 ? n - 2 : 0};
 
-    for (const struct option *o = command->options; o != NULL && o->name != NULL; o++) {
-        size_t distance = n > 2 ? edit_distance(text + 2, n - 2, o->name) : least;
-
-        /* A beginning of the name counts as a near miss too. */
-        if (n > 4 && strncmp(o->name, text + 2, n - 2) == 0)
-            distance = 1;
-        if (distance < least) {
-            best = o;
-            least = distance;
-        }
-    }
-    if (best != NULL)
+    for (const struct option *o = command->options; o != NULL && o->name != NULL; o++)
+        near_try(&near, o->name, strlen(o->name));
+    if (near.best != NULL)
         usage_fail(command->name, "there is no option %.*s; did you mean --%s?", (int)n,
-                   text, best->name);
+                   text, near.best);
     else
         usage_fail(command->name, "there is no option %.*s", (int)n, text);
     return -1;
+}
+
+/* Whether a value is one of the words of an option; if not, prints them. */
+static bool word_check(const struct command *command, const struct option *option,
+                       const char *value)
+{
+    struct near near = {.text = value, .n = strlen(value)};
+    size_t n;
+
+    for (const char *word = option->takes; *word != '\0'; word += n + (word[n] == '|')) {
+        n = strcspn(word, "|");
+        if (n == near.n && strncmp(word, value, n) == 0)
+            return true;
+        near_try(&near, word, n);
+    }
+    if (near.best != NULL)
+        usage_fail(command->name, "--%s is \"%s\"; did you mean %.*s?", option->name,
+                   value, (int)strcspn(near.best, "|"), near.best);
+    else
+        usage_fail(command->name, "--%s is \"%s\", and takes %s", option->name, value,
+                   option->takes);
+    return false;
 }
 
 static bool number_parse(const char *text, long *ret_number)
@@ -108,6 +140,10 @@ static int option_store(const struct command *command, const struct option *opti
     case OPTION_FLAG:
         *(bool *)option->into = true;
         break;
+    case OPTION_WORD:
+        if (!word_check(command, option, value))
+            return -1;
+        /* fallthrough */
     case OPTION_TEXT:
     case OPTION_OUTPUT:
         *(const char **)option->into = value;
@@ -250,10 +286,24 @@ static void option_help(const char *title, const char *help)
     printf("%s\n", help);
 }
 
-static void exits_help(const struct exit_code *exits)
+const struct exit_code *exit_find(const struct exit_code *exits, const char *code)
 {
-    for (; exits != NULL && exits->code != NULL; exits++)
-        printf("  %-7s %s\n", exits->code, exits->means);
+    while (exits != NULL && exits->code != NULL && strcmp(exits->code, code) != 0)
+        exits++;
+    return exits != NULL && exits->code != NULL ? exits : NULL;
+}
+
+static void exits_help(const struct exit_code *own)
+{
+    for (const struct exit_code *e = exits_common; e->code != NULL; e++) {
+        const struct exit_code *other = exit_find(own, e->code);
+
+        printf("  %-7s %s\n", e->code, other != NULL ? other->means : e->means);
+    }
+    for (; own != NULL && own->code != NULL; own++) {
+        if (exit_find(exits_common, own->code) == NULL)
+            printf("  %-7s %s\n", own->code, own->means);
+    }
 }
 
 void command_help(const struct command *command)
@@ -271,6 +321,5 @@ void command_help(const struct command *command)
     if (command->examples != NULL)
         printf("\nExamples\n%s", command->examples);
     printf("\nExit codes\n");
-    exits_help(exits_common);
     exits_help(command->exits);
 }

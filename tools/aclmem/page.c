@@ -68,7 +68,7 @@ static void template_write(FILE *out, const struct bytes *packed)
             PUT(out, page_vendor);
         else if (strncmp(mark, "@SCRIPT@", 8) == 0)
             PUT(out, page_data), PUT(out, page_ui), PUT(out, page_memory),
-                PUT(out, page_views), PUT(out, page_script);
+                PUT(out, page_views), PUT(out, page_models), PUT(out, page_script);
         else
             base64_write(out, packed);
         at = end + 1;

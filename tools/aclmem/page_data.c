@@ -69,85 +69,44 @@ static int64_t since(const struct making *m, uint64_t time)
     return time == 0 ? 0 : (int64_t)(time - m->history->began);
 }
 
-enum column {
-    COLUMN_made,
-    COLUMN_freed,
-    COLUMN_released,
-    COLUMN_exported,
-    COLUMN_size,
-    COLUMN_high,
-    COLUMN_low,
-    COLUMN_kind,
-    COLUMN_device,
-    COLUMN_where,
-    COLUMN_process,
-    COLUMN_attr,
-    COLUMN_thread,
-    COLUMN_stream,
-    COLUMN_gone,
-    COLUMN_of,
-    COLUMN_COUNT,
-};
+/* A number of an element; each of the tables below has one such function. */
+typedef int64_t (*value_of)(struct making *m, size_t element, unsigned column);
 
-static const char *const column_names[COLUMN_COUNT] = {
-    "made",   "freed", "released", "exported", "size",   "high",   "low",  "kind",
-    "device", "where", "process",  "attr",     "thread", "stream", "gone", "of",
-};
-
-static int64_t column_value(const struct making *m, const struct block *block,
-                            enum column column)
+/* Whether all elements have the same number. */
+static bool is_constant(struct making *m, size_t n, value_of value, unsigned column)
 {
-    switch (column) {
-    case COLUMN_made:
-        return since(m, block->made);
-    case COLUMN_freed:
-        return since(m, block->freed);
-    case COLUMN_released:
-        return since(m, block->released);
-    case COLUMN_exported:
-        return since(m, block->exported);
-    case COLUMN_size:
-        return (int64_t)block->size;
-    case COLUMN_high:
-        return (int64_t)(block->addr >> 32);
-    case COLUMN_low:
-        return (int64_t)(block->addr & UINT32_MAX);
-    case COLUMN_kind:
-        return block->kind;
-    case COLUMN_device:
-        return block->device;
-    case COLUMN_where:
-        return block->where;
-    case COLUMN_process:
-        return block->process;
-    case COLUMN_attr:
-        return block->attr;
-    case COLUMN_thread:
-        return block->thread;
-    case COLUMN_stream:
-        return block->stream;
-    case COLUMN_gone:
-        return block->gone;
-    default:
-        return block->of == NO_BLOCK || m->place[block->of] == NO_BLOCK
-                   ? -1
-                   : (int64_t)m->place[block->of];
+    for (size_t i = 1; i < n; i++) {
+        if (value(m, i, column) != value(m, 0, column))
+            return false;
     }
+    return true;
 }
 
-static json_t *blocks_add(struct making *m)
+/*
+ * Writes columns, and their names: a text with a space between two.  A column with one number
+ * in all rows is [name, number], and has no bytes.
+ */
+static json_t *table_add(struct making *m, size_t n, value_of value, const char *titles)
 {
     json_t *names = json_array();
+    size_t length;
 
-    for (enum column c = 0; c < COLUMN_COUNT; c++) {
+    for (unsigned c = 0; *titles != '\0'; c++, titles += length) {
         int64_t last = 0;
 
-        json_array_append_new(names, json_string(column_names[c]));
-        for (size_t i = 0; i < m->n_blocks; i++)
-            number_add(&m->columns, &last,
-                       column_value(m, &m->history->block[m->block[i]], c));
+        titles += *titles == ' ';
+        length = strcspn(titles, " ");
+        if (is_constant(m, n, value, c)) {
+            json_array_append_new(
+                names, json_pack("[s#, I]", titles, (int)length,
+                                 n > 0 ? (json_int_t)value(m, 0, c) : (json_int_t)0));
+            continue;
+        }
+        json_array_append_new(names, json_stringn(titles, length));
+        for (size_t i = 0; i < n; i++)
+            number_add(&m->columns, &last, value(m, i, c));
     }
-    return json_pack("{s:I, s:o}", "n", (json_int_t)m->n_blocks, "columns", names);
+    return json_pack("{s:I, s:o}", "n", (json_int_t)n, "columns", names);
 }
 
 /* The number of a function's name in m->names. */
@@ -163,101 +122,107 @@ static int64_t name_number(struct making *m, const char *name)
     return json_integer_value(number);
 }
 
-static int64_t copy_value(struct making *m, const struct copy *copy, int column)
+#define BLOCK_COLUMNS \
+    "made freed released exported size high low kind device where process attr thread " \
+    "stream gone of"
+
+static int64_t block_value(struct making *m, size_t i, unsigned column)
 {
-    switch (column) {
-    case 0:
-        return since(m, copy->begin);
-    case 1:
-        return since(m, copy->end);
-    case 2:
-        return (int64_t)copy->bytes;
-    case 3:
-        return copy->stream;
-    case 4:
-        return copy->kind;
-    case 5:
-        return copy->where;
-    default:
-        return name_number(m, copy->name);
-    }
+    const struct block *block = &m->history->block[m->block[i]];
+    const int64_t values[] = {since(m, block->made),
+                              since(m, block->freed),
+                              since(m, block->released),
+                              since(m, block->exported),
+                              (int64_t)block->size,
+                              (int64_t)(block->addr >> 32),
+                              (int64_t)(block->addr & UINT32_MAX),
+                              block->kind,
+                              block->device,
+                              block->where,
+                              block->process,
+                              block->attr,
+                              block->thread,
+                              block->stream,
+                              block->gone,
+                              block->of == NO_BLOCK || m->place[block->of] == NO_BLOCK
+                                  ? -1
+                                  : (int64_t)m->place[block->of]};
+
+    return values[column];
 }
 
-static json_t *copies_add(struct making *m)
+static int64_t copy_value(struct making *m, size_t i, unsigned column)
 {
-    const struct history *history = m->history;
+    const struct copy *copy = &m->history->copy[i];
+    const int64_t values[] = {since(m, copy->begin),
+                              since(m, copy->end),
+                              (int64_t)copy->bytes,
+                              copy->stream,
+                              copy->kind,
+                              copy->where,
+                              copy->model == NO_MODEL ? -1 : (int64_t)copy->model};
 
-    for (int c = 0; c < 7; c++) {
-        int64_t last = 0;
-
-        for (size_t i = 0; i < history->n_copies; i++)
-            number_add(&m->columns, &last, copy_value(m, &history->copy[i], c));
-    }
-    return json_pack("{s:I, s:[s,s,s,s,s,s,s]}", "n", (json_int_t)history->n_copies,
-                     "columns", "begin", "end", "bytes", "stream", "kind", "where",
-                     "name");
+    return column == 7 ? name_number(m, copy->name) : values[column];
 }
 
-static json_t *tasks_add(struct making *m)
+static int64_t task_value(struct making *m, size_t i, unsigned column)
 {
-    const struct history *history = m->history;
+    const struct task *task = &m->history->task[i];
+    const int64_t values[] = {since(m, task->begin), since(m, task->end), task->stream};
 
-    for (int c = 0; c < 4; c++) {
-        int64_t last = 0;
-
-        for (size_t i = 0; i < history->n_tasks; i++) {
-            const struct task *task = &history->task[i];
-
-            number_add(&m->columns, &last,
-                       c == 0   ? since(m, task->begin)
-                       : c == 1 ? since(m, task->end)
-                       : c == 2 ? (int64_t)task->stream
-                                : name_number(m, task->name));
-        }
-    }
-    return json_pack("{s:I, s:[s,s,s,s]}", "n", (json_int_t)history->n_tasks, "columns",
-                     "begin", "end", "stream", "name");
+    return column == 3 ? name_number(m, task->name) : values[column];
 }
 
-static json_t *marks_add(struct making *m)
+static int64_t node_value(struct making *m, size_t i, unsigned column)
 {
-    const struct history *history = m->history;
+    const struct node *node = &m->history->node[i];
+    const int64_t values[] = {since(m, node->time),
+                              (int64_t)node->bytes,
+                              node->model,
+                              node->stream,
+                              node->where,
+                              node->from == NO_NODE ? -1 : (int64_t)node->from,
+                              node->kind};
 
-    for (int c = 0; c < 4; c++) {
-        int64_t last = 0;
-
-        for (size_t i = 0; i < history->n_marks; i++) {
-            const struct mark *mark = &history->mark[i];
-
-            number_add(&m->columns, &last,
-                       c == 0   ? since(m, mark->recorded)
-                       : c == 1 ? since(m, mark->waited)
-                       : c == 2 ? (int64_t)mark->from
-                                : (int64_t)mark->to);
-        }
-    }
-    return json_pack("{s:I, s:[s,s,s,s]}", "n", (json_int_t)history->n_marks, "columns",
-                     "recorded", "waited", "from", "to");
+    return column == 7 ? name_number(m, node->name) : values[column];
 }
 
-static json_t *held_add(struct making *m)
+static int64_t mark_value(struct making *m, size_t i, unsigned column)
 {
-    const struct history *history = m->history;
+    const struct mark *mark = &m->history->mark[i];
+    const int64_t values[] = {since(m, mark->recorded), since(m, mark->waited),
+                              mark->from, mark->to};
 
-    for (int c = 0; c < 3; c++) {
-        int64_t last = 0;
+    return values[column];
+}
 
-        for (size_t i = 0; i < history->n_held; i++) {
-            const struct held *held = &history->held[i];
+static int64_t held_value(struct making *m, size_t i, unsigned column)
+{
+    const struct held *held = &m->history->held[i];
+    const int64_t values[] = {since(m, held->time), (int64_t)held->bytes, held->device};
 
-            number_add(&m->columns, &last,
-                       c == 0   ? since(m, held->time)
-                       : c == 1 ? (int64_t)held->bytes
-                                : held->device);
-        }
-    }
-    return json_pack("{s:I, s:[s,s,s]}", "n", (json_int_t)history->n_held, "columns",
-                     "time", "bytes", "device");
+    return values[column];
+}
+
+/* In the order in which data.js reads them. */
+static void tables_add(struct making *m, json_t *meta)
+{
+    const struct history *h = m->history;
+
+    json_object_set_new(meta, "blocks",
+                        table_add(m, m->n_blocks, block_value, BLOCK_COLUMNS));
+    json_object_set_new(meta, "copies",
+                        table_add(m, h->n_copies, copy_value,
+                                  "begin end bytes stream kind where model name"));
+    json_object_set_new(meta, "marks",
+                        table_add(m, h->n_marks, mark_value, "recorded waited from to"));
+    json_object_set_new(meta, "held",
+                        table_add(m, h->n_held, held_value, "time bytes device"));
+    json_object_set_new(meta, "tasks",
+                        table_add(m, h->n_tasks, task_value, "begin end stream name"));
+    json_object_set_new(meta, "nodes",
+                        table_add(m, h->n_nodes, node_value,
+                                  "time bytes model stream where from kind name"));
 }
 
 /* ---- which blocks ---- */
@@ -392,11 +357,13 @@ static json_t *wheres_make(struct making *m)
             json_array_append_new(numbers, json_integer(frame_number(m, frame)));
         json_array_append_new(
             wheres,
-            json_pack("{s:o, s:I, s:I, s:I, s:I, s:I, s:I}", "frames", numbers, "thread",
-                      (json_int_t)where->thread, "peak", (json_int_t)where->at_peak,
-                      "leaked", (json_int_t)where->leaked, "allocated",
-                      (json_int_t)where->allocated, "calls", (json_int_t)where->n_calls,
-                      "ns", (json_int_t)where->ns));
+            json_pack(
+                "{s:o, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "frames", numbers, "name",
+                (json_int_t)(where->name != NULL ? name_number(m, where->name) : -1),
+                "thread", (json_int_t)where->thread, "peak", (json_int_t)where->at_peak,
+                "leaked", (json_int_t)where->leaked, "allocated",
+                (json_int_t)where->allocated, "calls", (json_int_t)where->n_calls, "ns",
+                (json_int_t)where->ns));
     }
     return wheres;
 }
@@ -428,30 +395,52 @@ static json_t *functions_make(struct history *history)
     return functions;
 }
 
+enum { DIRECTION_OTHER = 4, DIRECTION_REPLAYED, N_DIRECTIONS };
+
 static json_t *directions_make(const struct history *history)
 {
-    static const char *const names[] = {"host to host", "host to device",
-                                        "device to host", "device to device", "other"};
+    static const char *const names[N_DIRECTIONS] = {
+        "host to host",     "host to device", "device to host",
+        "device to device", "other",          "in replays of models"};
+    json_int_t sum[N_DIRECTIONS][3] = {{0}}; /* copies, bytes, ns */
     json_t *directions = json_array();
 
-    for (unsigned k = 0; k < 5; k++) {
-        json_int_t n = 0, bytes = 0, ns = 0;
+    for (size_t i = 0; i < history->n_copies; i++) {
+        const struct copy *copy = &history->copy[i];
+        bool is_replay = copy->model != NO_MODEL;
+        unsigned k = is_replay                      ? DIRECTION_REPLAYED
+                     : copy->kind < DIRECTION_OTHER ? copy->kind
+                                                    : DIRECTION_OTHER;
 
-        for (size_t i = 0; i < history->n_copies; i++) {
-            const struct copy *copy = &history->copy[i];
-
-            if (copy->kind != k && (k < 4 || copy->kind < 4))
-                continue;
-            n++;
-            bytes += (json_int_t)copy->bytes;
-            ns += (json_int_t)(copy->end - copy->begin);
-        }
-        if (n > 0)
-            json_array_append_new(directions,
-                                  json_pack("{s:s, s:I, s:I, s:I}", "name", names[k], "n",
-                                            n, "bytes", bytes, "ns", ns));
+        sum[k][0] += is_replay ? (json_int_t)history->model[copy->model].n_copies : 1;
+        sum[k][1] += (json_int_t)copy->bytes;
+        sum[k][2] += (json_int_t)(copy->end - copy->begin);
+    }
+    for (unsigned k = 0; k < N_DIRECTIONS; k++) {
+        if (sum[k][0] > 0)
+            json_array_append_new(directions, json_pack("{s:s, s:I, s:I, s:I}", "name",
+                                                        names[k], "n", sum[k][0], "bytes",
+                                                        sum[k][1], "ns", sum[k][2]));
     }
     return directions;
+}
+
+static json_t *models_make(const struct making *m)
+{
+    json_t *models = json_array();
+
+    for (size_t i = 0; i < m->history->n_models; i++) {
+        const struct model *model = &m->history->model[i];
+
+        json_array_append_new(
+            models, json_pack("{s:o, s:I, s:I, s:I, s:i, s:b}", "handle",
+                              json_sprintf("0x%" PRIx64, model->handle), "began",
+                              (json_int_t)since(m, model->began), "captured",
+                              (json_int_t)since(m, model->captured), "destroyed",
+                              (json_int_t)since(m, model->destroyed), "where",
+                              (int)model->where, "failed", (int)model->has_failed));
+    }
+    return models;
 }
 
 static json_t *streams_make(const struct history *history)
@@ -616,6 +605,8 @@ static json_t *meta_make(struct making *m, const char *path, const json_t *findi
                   (json_int_t)history->n_allocations, "calls",
                   (json_int_t)history->n_calls, "errors", (json_int_t)history->n_errors));
     held_sum(history, json_object_get(meta, "totals"));
+    json_object_set_new(meta, "models", models_make(m));
+    json_object_set_new(meta, "isCounted", json_boolean(history->is_counted));
     json_object_set_new(meta, "owners", json_incref(m->owners));
     json_object_set_new(meta, "hasTasks", json_boolean(history->n_measured > 0));
     json_object_set_new(meta, "first", json_integer(since(m, history->first)));
@@ -635,11 +626,7 @@ static void data_make(struct making *m, const char *path, const json_t *findings
 
     blocks_choose(m, notice, sizeof notice);
     meta = meta_make(m, path, findings, notice);
-    json_object_set_new(meta, "blocks", blocks_add(m)); /* in the order of the columns */
-    json_object_set_new(meta, "copies", copies_add(m));
-    json_object_set_new(meta, "marks", marks_add(m));
-    json_object_set_new(meta, "held", held_add(m));
-    json_object_set_new(meta, "tasks", tasks_add(m));
+    tables_add(m, meta);
     json_object_set(meta, "names", m->names);
     if (pool != NULL)
         json_object_set(meta, "pool", pool);

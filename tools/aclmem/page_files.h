@@ -8,6 +8,7 @@ extern const char page_data[], page_data_end[];
 extern const char page_ui[], page_ui_end[];
 extern const char page_memory[], page_memory_end[];
 extern const char page_views[], page_views_end[];
+extern const char page_models[], page_models_end[];
 extern const char page_script[], page_script_end[];
 extern const char page_vendor[], page_vendor_end[];
 extern const char page_vendor_style[], page_vendor_style_end[];

@@ -34,23 +34,6 @@
 #define PROCESSES_MAX 256
 #define THREADS_MAX 4096
 #define FUNCTIONS_MAX 512
-#define ARRAY_MAX 1024u /* elements that a trace has of an array */
-/* Bytes of calls in memory: at most this, and as many times the bytes of the file. */
-#define CALLS_BASE ((uint64_t)256 << 20)
-#define CALLS_RATIO 256u
-
-struct call {
-    const struct play_function *function; /* NULL: the call is left out */
-    const char *name;
-    struct trace_value *value;
-    uint64_t begin, end;
-    uint64_t turn;    /* number of calls that ended before it began */
-    uint64_t n_begun; /* number of calls that began before it ended */
-    int64_t result;
-    uint32_t process; /* of the recording */
-    uint32_t thread;
-    bool is_counted; /* it returns an error code: leaving it out is reported */
-};
 
 /* The memory that processes of the replay share. */
 struct shared {
@@ -77,196 +60,19 @@ struct shared {
 static struct {
     const char *path;
     const struct play_choice *choice;
-    struct call *call; /* in the order of their begins */
-    size_t n_calls, max_calls;
-    uint64_t calls_size; /* bytes */
-    uint64_t *place;     /* of a call, in the order of ends */
+    struct play_trace calls;
     struct shared *shared;
     const char *function[FUNCTIONS_MAX];
     size_t n_functions;
-    uint32_t report_thread; /* that runs callbacks, in the recording */
-    uint64_t began;         /* of the recording: times that are printed count from it */
-    uint64_t first;         /* begin of the first call */
-    uint64_t started;       /* of the replay */
+    uint64_t began;   /* of the recording: times that are printed count from it */
+    uint64_t first;   /* begin of the first call */
+    uint64_t started; /* of the replay */
 } p;
-
-/* ---- reading ---- */
-
-static void *must(void *memory)
-{
-    if (memory == NULL) {
-        fprintf(stderr, "aclmem: no memory for the trace\n");
-        exit(1);
-    }
-    return memory;
-}
 
 static void refuse(const char *why)
 {
     fprintf(stderr, "aclmem replay: %s: %s\n", p.path, why);
     exit(1);
-}
-
-/*
- * The row of this library for a recorded function; NULL if it has none.  Exits if the
- * trace's signature differs: the same bytes would be other arguments.
- */
-static const struct play_function *function_check(const struct trace_function *recorded)
-{
-    const struct play_function *function = play_function_find(recorded->name);
-
-    if (function == NULL || play_function_agrees(function, recorded))
-        return function;
-    fprintf(
-        stderr,
-        "aclmem replay: %s: the trace has other arguments of %s than this version: it "
-        "is damaged, or was recorded by another version\n",
-        p.path, recorded->name);
-    exit(1);
-}
-
-/* Exits if an array or a struct has another size than the call's own arguments say. */
-static void call_check(const struct call *call)
-{
-    for (uint32_t i = 0; call->function != NULL && i < call->function->n; i++) {
-        const struct play_param *param = &call->function->param[i];
-        const struct trace_value *value = &call->value[i];
-        size_t size =
-            strcmp(param->name, "cfg") == 0 ? sizeof(aclrtMallocAttribute) : param->size;
-        uint64_t count = param->count >= 0 ? call->value[param->count].number : 1;
-        bool is_right = true;
-
-        if (value->bytes != NULL && param->element == 't')
-            is_right = size > 0 && value->size % size == 0 && value->size / size <= count;
-        else if (value->bytes != NULL && param->element == 0 && size > 0)
-            is_right = strcmp(param->name, "cfg") == 0 ? value->size % size == 0
-                                                       : value->size == size;
-        else if (value->item != NULL)
-            is_right = value->n_items == (count < ARRAY_MAX ? count : ARRAY_MAX);
-        if (is_right)
-            continue;
-        fprintf(stderr,
-                "aclmem replay: %s: %s in a call of %s has another length than the call "
-                "says: the trace is damaged\n",
-                p.path, param->name, call->name);
-        exit(1);
-    }
-}
-
-static void call_add(const struct trace *trace, const struct trace_event *event)
-{
-    uint32_t n = event->function->n;
-    bool is_played = event->function->result == 'r' && event->kind != TRACE_BEGIN;
-    struct call *call;
-
-    if (p.n_calls == p.max_calls) {
-        p.max_calls = p.max_calls > 0 ? 2 * p.max_calls : 4096;
-        p.call = must(realloc(p.call, p.max_calls * sizeof *p.call));
-    }
-    call = &p.call[p.n_calls++];
-    *call = (struct call){
-        .function = is_played ? function_check(event->function) : NULL,
-        .name = event->function->name,
-        .begin = event->begin,
-        .end = event->end,
-        .result = event->result,
-        .process = event->process->number,
-        .thread = event->thread,
-        .is_counted = event->function->result == 'r',
-    };
-    p.calls_size += sizeof *call + (n + 1) * sizeof *call->value;
-    call->value = must(calloc(n + 1, sizeof *call->value));
-    for (uint32_t i = 0; i < n; i++) {
-        struct trace_value *value = &call->value[i];
-
-        *value = event->value[i];
-        p.calls_size += value->size + value->n_items * sizeof *value->item;
-        if (value->bytes != NULL)
-            value->bytes =
-                memcpy(must(malloc(value->size + 8)), value->bytes, value->size);
-        if (value->item != NULL)
-            value->item = memcpy(must(malloc((value->n_items + 1) * sizeof *value->item)),
-                                 value->item, value->n_items * sizeof *value->item);
-    }
-    if (p.calls_size > CALLS_BASE + CALLS_RATIO * trace_about(trace)->n_bytes)
-        refuse("it has more calls than its size allows: it is damaged");
-    call_check(call);
-    if (strcmp(event->function->name, "aclrtProcessReport") == 0 && p.report_thread == 0)
-        p.report_thread = event->thread;
-}
-
-static int begin_compare(const void *left, const void *right)
-{
-    const struct call *a = left;
-    const struct call *b = right;
-
-    return a->begin < b->begin ? -1 : a->begin > b->begin;
-}
-
-static int end_compare(const void *left, const void *right)
-{
-    const struct call *a = *(const struct call *const *)left;
-    const struct call *b = *(const struct call *const *)right;
-
-    if (a->end != b->end)
-        return a->end < b->end ? -1 : 1;
-    return a < b ? -1 : a > b;
-}
-
-static bool gives_address(const struct play_function *function)
-{
-    for (uint32_t i = 0; function != NULL && i < function->n; i++) {
-        if (function->param[i].letter == 'P')
-            return true;
-    }
-    return false;
-}
-
-/*
- * How many calls began before this one ended, for one that gives an address; 0 otherwise,
- * and if its own thread made calls during this call, which are replayed after it.
- */
-static size_t begun_count(size_t i)
-{
-    const struct call *call = &p.call[i];
-    size_t n = i + 1;
-
-    if (!gives_address(call->function))
-        return 0;
-    for (; n < p.n_calls && p.call[n].begin < call->end; n++) {
-        if (p.call[n].thread == call->thread && p.call[n].process == call->process)
-            return 0;
-    }
-    return n;
-}
-
-/*
- * Turns: a call waits for all calls that ended before it began.  It waits for no call that is
- * behind it in the order of begins, so the replay ends whatever times the trace has.
- */
-static void turns_make(void)
-{
-    struct call **by_end;
-    size_t n = 0;
-
-    p.place = must(calloc(p.n_calls + 1, sizeof *p.place));
-    if (p.n_calls == 0) /* qsort() takes no NULL */
-        return;
-    by_end = must(calloc(p.n_calls, sizeof *by_end));
-    qsort(p.call, p.n_calls, sizeof *p.call, begin_compare);
-    for (size_t i = 0; i < p.n_calls; i++)
-        by_end[i] = &p.call[i];
-    qsort(by_end, p.n_calls, sizeof *by_end, end_compare);
-    for (size_t i = 0; i < p.n_calls; i++)
-        p.place[by_end[i] - p.call] = i;
-    for (size_t i = 0; i < p.n_calls; i++) {
-        while (n < p.n_calls && by_end[n]->end <= p.call[i].begin &&
-               by_end[n] < &p.call[i])
-            n++;
-        p.call[i].turn = n;
-        p.call[i].n_begun = begun_count(i);
-    }
-    free(by_end);
 }
 
 /* ---- turns ---- */
@@ -279,7 +85,7 @@ static uint64_t now(void)
     return (uint64_t)time.tv_sec * 1000000000 + (uint64_t)time.tv_nsec;
 }
 
-static void turn_wait(const struct call *call)
+static void turn_wait(const struct play_call *call)
 {
     struct shared *s = p.shared;
 
@@ -298,28 +104,28 @@ static void turn_wait(const struct call *call)
     }
 }
 
-static void turn_end(const struct call *call)
+static void turn_end(const struct play_call *call)
 {
     struct shared *s = p.shared;
 
     pthread_mutex_lock(&s->lock);
-    s->flags[p.place[call - p.call]] |= HAS_ENDED;
-    while (s->n_ended < p.n_calls && (s->flags[s->n_ended] & HAS_ENDED) != 0)
+    s->flags[p.calls.place[call - p.calls.call]] |= HAS_ENDED;
+    while (s->n_ended < p.calls.n_calls && (s->flags[s->n_ended] & HAS_ENDED) != 0)
         s->n_ended++;
     pthread_cond_broadcast(&s->change);
     pthread_mutex_unlock(&s->lock);
 }
 
 /* The call's arguments are translated. */
-static void turn_begun(const struct call *call)
+static void turn_begun(const struct play_call *call)
 {
     struct shared *s = p.shared;
     uint64_t before;
 
     pthread_mutex_lock(&s->lock);
     before = s->n_begun;
-    s->flags[call - p.call] |= HAS_BEGUN;
-    while (s->n_begun < p.n_calls && (s->flags[s->n_begun] & HAS_BEGUN) != 0)
+    s->flags[call - p.calls.call] |= HAS_BEGUN;
+    while (s->n_begun < p.calls.n_calls && (s->flags[s->n_begun] & HAS_BEGUN) != 0)
         s->n_begun++;
     if (s->n_begun != before)
         pthread_cond_broadcast(&s->change);
@@ -331,7 +137,7 @@ static void turn_begun(const struct call *call)
  * to free the object that had the same one before, and means that object.  Calls that began
  * before this one ended have their arguments then.
  */
-static void results_wait(const struct call *call)
+static void results_wait(const struct play_call *call)
 {
     struct shared *s = p.shared;
 
@@ -355,7 +161,7 @@ static size_t function_number(const char *name)
 }
 
 /* Bytes that a call gives or takes; for the peak. */
-static int64_t bytes_of(const struct call *call, struct translation *t)
+static int64_t bytes_of(const struct play_call *call, struct translation *t)
 {
     const char *name = call->name;
     bool is_take = strncmp(name, "aclrtMalloc", 11) == 0 ||
@@ -380,8 +186,8 @@ static void held_update(void)
         p.shared->peak_held = total - free_bytes;
 }
 
-static void result_note(const struct call *call, int64_t rc, uint64_t ns, int64_t bytes,
-                        bool is_shortened)
+static void result_note(const struct play_call *call, int64_t rc, uint64_t ns,
+                        int64_t bytes, bool is_shortened)
 {
     struct shared *s = p.shared;
     size_t function = function_number(call->name);
@@ -410,13 +216,14 @@ static void result_note(const struct call *call, int64_t rc, uint64_t ns, int64_
     pthread_mutex_unlock(&s->lock);
 }
 
-static void call_play(const struct call *call, struct translation *t)
+static void call_play(const struct play_call *call, struct translation *t)
 {
     uint64_t argument[TRACE_ARGS_MAX];
     uint64_t begin;
     uint64_t ns;
     int64_t rc;
 
+    t->has_failed = call->result != 0;
     if (call->function == NULL ||
         !translate_arguments(t, call->function, call->value, argument)) {
         turn_begun(call);
@@ -428,6 +235,7 @@ static void call_play(const struct call *call, struct translation *t)
     begin = now();
     rc = call->function->call(argument);
     ns = now() - begin;
+    translate_done(t, call->function, call->value, argument, rc);
     if (rc == 0) {
         results_wait(call);
         translate_results(t, call->function, call->value, argument);
@@ -448,8 +256,8 @@ static void *thread_run(void *arg)
     struct thread *thread = arg;
     struct translation t = *thread->translation;
 
-    for (size_t i = 0; i < p.n_calls; i++) {
-        const struct call *call = &p.call[i];
+    for (size_t i = 0; i < p.calls.n_calls; i++) {
+        const struct play_call *call = &p.calls.call[i];
 
         if (call->process != thread->process || call->thread != thread->thread)
             continue;
@@ -464,7 +272,7 @@ static void *thread_run(void *arg)
 /* All calls of a process of the recording, in a separate process. */
 static void process_run(uint32_t process)
 {
-    struct thread *thread = must(calloc(THREADS_MAX, sizeof *thread));
+    struct thread *thread = play_must(calloc(THREADS_MAX, sizeof *thread));
     struct translation *t = translate_begin(&p.shared->names);
     size_t n = 0;
 
@@ -476,25 +284,25 @@ static void process_run(uint32_t process)
         pthread_mutex_unlock(&p.shared->lock);
         _exit(1);
     }
-    for (size_t i = 0; i < p.n_calls; i++) {
+    for (size_t i = 0; i < p.calls.n_calls; i++) {
         size_t k = 0;
 
-        if (p.call[i].process != process)
+        if (p.calls.call[i].process != process)
             continue;
-        while (k < n && thread[k].thread != p.call[i].thread)
+        while (k < n && thread[k].thread != p.calls.call[i].thread)
             k++;
         if (k < n)
             continue;
         if (n == THREADS_MAX)
             refuse("it has a process with more than 4096 threads");
         thread[n].process = process;
-        thread[n].thread = p.call[i].thread;
+        thread[n].thread = p.calls.call[i].thread;
         thread[n++].translation = t;
     }
     for (size_t i = 0; i < n; i++) {
         if (pthread_create(&thread[i].id, NULL, thread_run, &thread[i]) != 0)
             _exit(1);
-        if (thread[i].thread == p.report_thread)
+        if (thread[i].thread == p.calls.report_thread)
             t->report_thread = (uint64_t)thread[i].id;
     }
     for (size_t i = 0; i < n; i++)
@@ -503,27 +311,36 @@ static void process_run(uint32_t process)
     _exit(0);
 }
 
+/* Half of the memory of this machine. */
+static uint64_t host_memory_default(void)
+{
+    return (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 2;
+}
+
 static void shared_make(void)
 {
-    size_t size = sizeof *p.shared + p.n_calls;
+    uint64_t host_max =
+        p.choice->host_memory > 0 ? p.choice->host_memory : host_memory_default();
+    size_t size = sizeof *p.shared + p.calls.n_calls;
     pthread_mutexattr_t lock;
     pthread_condattr_t change;
 
     p.shared =
         mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (p.shared == MAP_FAILED)
-        must(NULL);
+        play_must(NULL);
     pthread_mutexattr_init(&lock);
     pthread_mutexattr_setpshared(&lock, PTHREAD_PROCESS_SHARED);
     pthread_mutex_init(&p.shared->lock, &lock);
     pthread_mutex_init(&p.shared->names.lock, &lock);
+    translate_share(&p.shared->names, host_max);
     pthread_condattr_init(&change);
     pthread_condattr_setpshared(&change, PTHREAD_PROCESS_SHARED);
     pthread_cond_init(&p.shared->change, &change);
-    for (size_t i = 0; i < p.n_calls; i++) {
-        if (function_number(p.call[i].name) == FUNCTIONS_MAX - 1 &&
+    for (size_t i = 0; i < p.calls.n_calls; i++) {
+        if (function_number(p.calls.call[i].name) == FUNCTIONS_MAX - 1 &&
             p.n_functions < FUNCTIONS_MAX - 1)
-            p.function[p.n_functions++] = p.call[i].name;
+            p.function[p.n_functions++] = p.calls.call[i].name;
     }
 }
 
@@ -565,7 +382,7 @@ static bool children_wait(size_t n)
             }
             continue;
         }
-        progress_show("replaying", p.shared->n_ended, p.n_calls);
+        progress_show("replaying", p.shared->n_ended, p.calls.n_calls);
         nanosleep(&(struct timespec){0, 20000000}, NULL);
     }
     progress_end();
@@ -585,7 +402,7 @@ static void result_print(double seconds)
         printf(", %" PRIu64 " calls were left out", s->n_skipped);
     if (s->n_shortened > 0)
         printf(", %" PRIu64 " with the first %u elements of their arrays", s->n_shortened,
-               ARRAY_MAX);
+               PLAY_ARRAY_MAX);
     printf("\npeak live   %s\npeak held   %s\ntime        %.3f s\n",
            size_text((long long)s->peak_live, live, sizeof live),
            size_text((long long)s->peak_held, held, sizeof held), seconds);
@@ -626,10 +443,20 @@ static int result_json(double seconds)
     return rc;
 }
 
+static void host_memory_report(void)
+{
+    char max[32];
+
+    fprintf(stderr,
+            "aclmem replay: calls that need more than %s of host memory were left out; "
+            "--host-memory SIZE raises the limit\n",
+            size_text((long long)p.shared->names.host_max, max, sizeof max));
+}
+
 int play_calls(const char *path, const struct play_choice *choice)
 {
     struct trace *trace = trace_open_or_report("replay", path);
-    struct trace_event event;
+    char why[TRACE_WHY_SIZE];
     size_t n_processes = 0;
     size_t n_children = 0;
     bool is_good;
@@ -640,19 +467,16 @@ int play_calls(const char *path, const struct play_choice *choice)
         return 1;
     p.choice = choice;
     p.path = path;
-    while (trace_next(trace, &event)) {
-        if (event.kind == TRACE_CALL || event.kind == TRACE_END)
-            call_add(trace, &event);
-    }
+    if (!play_read(&p.calls, trace, why))
+        refuse(why);
     trace_losses_report(trace);
     for (size_t i = 0; i < trace_n_processes(trace); i++)
         n_processes += trace_process_at(trace, i) != NULL;
     if (n_processes > PROCESSES_MAX)
         refuse("it has more than 256 processes");
-    turns_make();
     shared_make();
     p.began = trace_about(trace)->began;
-    p.first = p.n_calls > 0 ? p.call[0].begin : 0;
+    p.first = p.calls.n_calls > 0 ? p.calls.call[0].begin : 0;
     p.started = now();
     fflush(NULL);
     for (size_t i = 0; i < trace_n_processes(trace); i++) {
@@ -681,6 +505,8 @@ int play_calls(const char *path, const struct play_choice *choice)
         rc = result_json(seconds);
     else
         result_print(seconds);
+    if (p.shared->names.is_over)
+        host_memory_report();
     if (!is_good)
         fprintf(stderr, "aclmem replay: a process of the replay did not end well\n");
     trace_close(trace);

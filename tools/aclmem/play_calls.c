@@ -47,7 +47,7 @@ static const uint64_t *argument_load(void *into, size_t size, const uint64_t *fr
 static const struct {
     const char *name;
     const char *signature;
-    play_call call;
+    play_call_function call;
 } rows[] = {
 #define AM_API(ret_, name_, params_, args_, sig_) {#name_, sig_, call_##name_},
 #define AM_API_RET(...)

@@ -153,18 +153,27 @@ static void prepend(const char *name, const char *folder)
     free(value);
 }
 
+/* The folder of the library that this command itself uses; `folder` has PATH_MAX bytes. */
+static bool library_folder(char *folder)
+{
+    Dl_info info;
+
+    if (dladdr((void *)aclmem_version, &info) == 0 ||
+        realpath(info.dli_fname, folder) == NULL || strrchr(folder, '/') == NULL)
+        return false;
+    *strrchr(folder, '/') = '\0';
+    return true;
+}
+
 /* The library that this command itself uses, and the Python module beside it. */
 static void library_set(void)
 {
     static const char *const places[] = {"../python", "../python/site-packages"};
     char folder[PATH_MAX];
     char path[PATH_MAX + 64];
-    Dl_info info;
 
-    if (dladdr((void *)aclmem_version, &info) == 0 ||
-        realpath(info.dli_fname, folder) == NULL || strrchr(folder, '/') == NULL)
+    if (!library_folder(folder))
         return;
-    *strrchr(folder, '/') = '\0';
     prepend("LD_LIBRARY_PATH", folder);
     for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
         snprintf(path, sizeof path, "%s/%s/acl", folder, places[i]);
@@ -173,6 +182,45 @@ static void library_set(void)
         *strrchr(path, '/') = '\0';
         prepend("PYTHONPATH", path);
     }
+}
+
+/* Prepends FOLDER + PLACE/npu/stand_in to PYTHONPATH if it exists. */
+static bool stand_in_set(const char *folder, int folder_n, const char *place)
+{
+    char path[2 * PATH_MAX];
+
+    snprintf(path, sizeof path, "%.*s%s/npu/stand_in", folder_n, folder, place);
+    if (access(path, F_OK) != 0)
+        return false;
+    prepend("PYTHONPATH", path);
+    return true;
+}
+
+bool program_use_torch_npu(void)
+{
+    /* a build, an installed tree, a wheel */
+    static const char *const places[] = {"/../python/aclmem",
+                                         "/../python/site-packages/aclmem", "/.."};
+    const char *list = getenv("PYTHONPATH");
+    char folder[PATH_MAX] = "";
+
+    for (size_t n; list != NULL && *list != '\0'; list += n + (list[n] == ':')) {
+        n = strcspn(list, ":");
+        if (n > 0 && stand_in_set(list, (int)n, "/aclmem"))
+            return true;
+    }
+    if (library_folder(folder)) {
+        for (size_t i = 0; i < sizeof places / sizeof places[0]; i++) {
+            if (stand_in_set(folder, (int)strlen(folder), places[i]))
+                return true;
+        }
+    }
+    fprintf(
+        stderr,
+        "aclmem run: --torch-npu: the package aclmem.npu is neither in PYTHONPATH nor "
+        "beside %s; docs/TORCH.md says how to build it\n",
+        folder);
+    return false;
 }
 
 static void variable_set(const char *name, const char *value)
@@ -199,12 +247,9 @@ static void over_set(const char *over)
 {
     char folder[PATH_MAX];
     char path[2 * PATH_MAX + 64];
-    Dl_info info;
 
-    if (dladdr((void *)aclmem_version, &info) == 0 ||
-        realpath(info.dli_fname, folder) == NULL || strrchr(folder, '/') == NULL)
+    if (!library_folder(folder))
         return;
-    *strrchr(folder, '/') = '\0';
     snprintf(path, sizeof path, "%s/libaclmem_layers.so:%s", folder, over);
     prepend("LD_PRELOAD", path);
     setenv("ACLMEM_OVER", over, 1);
@@ -222,7 +267,7 @@ static void environment_set(const struct program_setup *setup, const char *folde
     variable_set("ACLMEM_FINDINGS", folder);
     variable_set("ACLMEM_CHECK", setup->check);
     variable_set("ACLMEM_RULES", setup->rules);
-    variable_set("ACLMEM_PATIENCE", setup->patience);
+    variable_set("ACLMEM_STALL_TIMEOUT", setup->stall_timeout);
     variable_set("ACLMEM_FUNCTIONS_WAIT", setup->functions_wait);
     variable_set("ACLMEM_CHAOS", setup->chaos);
     variable_set("ACLMEM_FAIL", setup->fail);

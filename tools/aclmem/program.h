@@ -11,7 +11,7 @@ struct program_setup {
     const char *layers;         /* "check" */
     const char *check;          /* ACLMEM_CHECK */
     const char *rules;          /* ACLMEM_RULES */
-    const char *patience;       /* ACLMEM_PATIENCE */
+    const char *stall_timeout;  /* ACLMEM_STALL_TIMEOUT */
     const char *functions_wait; /* ACLMEM_FUNCTIONS_WAIT */
     const char *chaos;          /* ACLMEM_CHAOS */
     const char *fail;           /* ACLMEM_FAIL */
@@ -36,6 +36,12 @@ struct program_end {
  * (EXIT_NOT_FOUND, EXIT_NOT_EXECUTABLE).
  */
 int program_check(char **argv);
+
+/*
+ * Lets `import torch_npu` of the program find the stand-in of aclmem.npu; false after
+ * printing where it was searched.
+ */
+bool program_use_torch_npu(void);
 
 /*
  * Runs it to its end; what it finds is read into `findings` as it comes.  0, or the exit

@@ -27,6 +27,7 @@ static struct {
     const char *allocator;
     const char *backend;
     const char *speed;
+    const char *host_memory;
 } choice;
 
 struct event {
@@ -423,6 +424,24 @@ static int result_print(const struct recording *t, const struct result *r)
     return 0;
 }
 
+/* "512M", "8G": bytes; 0 if the text is no size. */
+static uint64_t size_parse(const char *text)
+{
+    static const char units[] = "KMGT";
+    char *end;
+    uint64_t size = text[0] >= '0' && text[0] <= '9' ? strtoull(text, &end, 10) : 0;
+    const char *unit;
+    unsigned shift;
+
+    if (size == 0)
+        return 0;
+    unit = *end != '\0' ? strchr(units, *end) : NULL;
+    if (*end != '\0' && (unit == NULL || end[1] != '\0'))
+        return 0;
+    shift = unit != NULL ? 10 * (unsigned)(unit - units + 1) : 0;
+    return size <= UINT64_MAX >> shift ? size << shift : 0;
+}
+
 /* A trace that has calls: all of them are made again. */
 static int calls_replay(const char *path)
 {
@@ -430,9 +449,11 @@ static int calls_replay(const char *path)
 
     if (!trace_is(path))
         return usage_fail("replay", "as-is is for traces of aclmem run --trace");
-    if (choice.speed != NULL && strcmp(choice.speed, "max") != 0 &&
-        strcmp(choice.speed, "recorded") != 0)
-        return usage_fail("replay", "--speed takes max or recorded");
+    if (choice.host_memory != NULL) {
+        how.host_memory = size_parse(choice.host_memory);
+        if (how.host_memory == 0)
+            return usage_fail("replay", "--host-memory takes a size, such as 8G");
+    }
     how.is_recorded_speed = choice.speed != NULL && strcmp(choice.speed, "recorded") == 0;
     return play_calls(path, &how);
 }
@@ -452,17 +473,11 @@ static int replay_run(int argc, char **argv)
     argv[0] = (char *)input_path("replay", argv[0]);
     if (argv[0] == NULL)
         return 1;
-    if (choice.backend != NULL && strcmp(choice.backend, "host") != 0 &&
-        strcmp(choice.backend, "cuda") != 0)
-        return usage_fail("replay", "--backend takes host or cuda, not \"%s\"",
-                          choice.backend);
     if (choice.backend != NULL)
         setenv("ACLMEM_BACKEND", choice.backend, 1);
     if (choice.allocator == NULL ? trace_is(argv[0])
                                  : strcmp(choice.allocator, "as-is") == 0)
         return calls_replay(argv[0]);
-    if (a == NULL)
-        return usage_fail("replay", "there is no allocator \"%s\"", name);
     exit_code = recording_read(&trace, argv[0]);
     if (exit_code == 0) {
         /* Emulated devices get the memory that the trace needs, and half as much again. */
@@ -481,25 +496,30 @@ static int replay_run(int argc, char **argv)
 }
 
 static const struct option options[] = {
-    {"allocator", OPTION_TEXT, &choice.allocator, "NAME",
+    {"allocator", OPTION_WORD, &choice.allocator, "as-is|pool|aliases|mempool|malloc",
      "Choose what replays the trace: as-is (its own calls; the\n"
      "default for traces of aclmem run), pool (libaclmem_pool.so;\n"
      "the default for other traces), aliases (the pool with\n"
      "ACLMEM_POOL_ALIASES), mempool (aclrtMemPool*) or malloc\n"
      "(aclrtMalloc)",
      0},
-    {"backend", OPTION_TEXT, &choice.backend, "NAME",
-     "Use this backend: host or cuda (ACLMEM_BACKEND)", 0},
-    {"speed", OPTION_TEXT, &choice.speed, "SPEED",
+    {"backend", OPTION_WORD, &choice.backend, "host|cuda",
+     "Use this backend (ACLMEM_BACKEND)", 0},
+    {"speed", OPTION_WORD, &choice.speed, "max|recorded",
      "Make the calls as fast as possible (max, the default), or\n"
      "at their recorded times (recorded)",
+     0},
+    {"host-memory", OPTION_TEXT, &choice.host_memory, "SIZE",
+     "Leave out calls with which pinned memory, managed memory\n"
+     "and the program's own memory would exceed SIZE, such as 8G\n"
+     "(default: half of the memory of this machine)",
      0},
     {"json", OPTION_OUTPUT, &choice.json, "FILE", "Print JSON, or write it to FILE", 'j'},
     {0},
 };
 
 static const struct exit_code exits[] = {
-    {"1", "also: a call returned another code than in the recording"},
+    {"1", "failure, or a call returned another code than in the recording"},
     {0},
 };
 

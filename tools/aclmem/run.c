@@ -21,7 +21,8 @@
 #include "text.h"
 #include "trace/reader.h"
 
-struct run_choice run_choice = {.exit_code = 99, .patience = 5, .is_following = true};
+struct run_choice run_choice = {
+    .exit_code = 99, .stall_timeout = 5, .is_following = true};
 
 /* Every word of --check is known; says otherwise. */
 static bool check_is_good(const char *list)
@@ -46,13 +47,13 @@ static bool check_is_good(const char *list)
     return true;
 }
 
-void run_setup(struct program_setup *setup, char *check, size_t n, char *patience,
-               size_t patience_n)
+void run_setup(struct program_setup *setup, char *check, size_t n, char *stall_timeout,
+               size_t stall_timeout_n)
 {
     memset(setup, 0, sizeof *setup);
     snprintf(check, n, "%s%s", run_choice.check != NULL ? run_choice.check : "default",
              run_choice.is_lint ? ",portability" : "");
-    snprintf(patience, patience_n, "%ld", run_choice.patience);
+    snprintf(stall_timeout, stall_timeout_n, "%ld", run_choice.stall_timeout);
     setup->layers = run_choice.trace == NULL     ? "check"
                     : strcmp(check, "none") == 0 ? "trace"
                                                  : "trace,check";
@@ -60,7 +61,7 @@ void run_setup(struct program_setup *setup, char *check, size_t n, char *patienc
     setup->stacks = run_choice.stacks;
     setup->over = run_choice.over;
     setup->check = strcmp(check, "none") == 0 ? NULL : check;
-    setup->patience = patience;
+    setup->stall_timeout = stall_timeout;
     setup->rules = run_choice.is_strict ? "strict" : NULL;
     setup->functions_wait = run_choice.do_functions_wait ? "1" : NULL;
     setup->follows = run_choice.is_following;
@@ -107,7 +108,7 @@ static int once(char **argv)
     struct program_end end = {0};
     struct findings findings;
     char check[1024];
-    char patience[24];
+    char stall_timeout[24];
     char *folder = folder_make();
     long long all;
     size_t n;
@@ -115,7 +116,7 @@ static int once(char **argv)
 
     if (folder == NULL)
         return 1;
-    run_setup(&setup, check, sizeof check, patience, sizeof patience);
+    run_setup(&setup, check, sizeof check, stall_timeout, sizeof stall_timeout);
     run_findings(&findings, folder);
     rc = program_run(argv, &setup, &findings, &end);
     folder_remove(folder);
@@ -128,35 +129,17 @@ static int once(char **argv)
             if (setup.check != NULL)
                 findings_summary(&findings);
             if (run_choice.trace != NULL && run_choice.report == NULL)
-                fprintf(stderr, "aclmem: recorded; look at it with: aclmem report %s\n",
+                fprintf(stderr, "aclmem: recorded; view it with: aclmem report %s\n",
                         run_choice.trace);
         }
         if (run_choice.report != NULL)
             rc = page_write(run_choice.trace, run_choice.report, run_choice.is_replacing,
-                            findings.list);
+                            setup.check != NULL ? findings.list : NULL);
         rc |= reports_write(&findings, argv, &end);
         rc = rc != 0 ? EXIT_USAGE : run_exit_code(n, end.code);
     }
     findings_close(&findings);
     return rc;
-}
-
-static bool stacks_are_good(void)
-{
-    static const char *const words[] = {"none", "fast", "full"};
-
-    if (run_choice.stacks == NULL)
-        return true;
-    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++) {
-        if (strcmp(run_choice.stacks, words[i]) == 0 && run_choice.trace != NULL)
-            return true;
-    }
-    if (run_choice.trace == NULL)
-        usage_fail("run", "--stacks is for --trace FILE");
-    else
-        usage_fail("run", "--stacks takes none, fast or full, not \"%s\"",
-                   run_choice.stacks);
-    return false;
 }
 
 /*
@@ -219,6 +202,8 @@ static bool options_agree(void)
 
     if (run_choice.report != NULL && run_choice.trace == NULL)
         usage_fail("run", "--report makes a page of --trace FILE");
+    else if (run_choice.stacks != NULL && run_choice.trace == NULL)
+        usage_fail("run", "--stacks is for --trace FILE");
     else if (run_choice.trace != NULL && run_choice.chaos != NULL)
         usage_fail("run", "--trace records one run, and --chaos makes many");
     else if (run_choice.trace != NULL && is_each)
@@ -230,6 +215,8 @@ static bool options_agree(void)
     else if (run_choice.junit != NULL && is_each)
         usage_fail("run", "--junit has no form for --fail %s; --json has",
                    run_choice.fail);
+    else if (run_choice.has_torch_npu && run_choice.over != NULL)
+        usage_fail("run", "--torch-npu is for aclmem's device, and --over for an NPU");
     else if (run_choice.is_all && !is_each)
         usage_fail("run", "--all is for --fail FUNCTION:each");
     else
@@ -270,9 +257,11 @@ static int run(int argc, char **argv)
     }
     if (run_choice.fail != NULL && !fail_parse())
         return EXIT_USAGE;
-    if (!options_agree() || !stacks_are_good())
+    if (!options_agree())
         return EXIT_USAGE;
     if (run_choice.over != NULL && !over_prepare())
+        return EXIT_USAGE;
+    if (run_choice.has_torch_npu && !program_use_torch_npu())
         return EXIT_USAGE;
     rc = program_check(argv);
     if (rc != 0)
@@ -282,6 +271,8 @@ static int run(int argc, char **argv)
         return EXIT_USAGE;
     if (run_choice.trace != NULL && !trace_prepare())
         return EXIT_USAGE;
+    if (run_choice.is_verbose)
+        setenv("ACLMEM_LOG", "refusals", 0);
     if (run_choice.each[0] != '\0')
         return each_run(argv, run_choice.each);
     if (run_choice.chaos != NULL)
@@ -302,12 +293,15 @@ static const struct option options[] = {
      "Run the program once for each seed: 1..50, or 3,7", 0},
     {"trace", OPTION_TEXT, &run_choice.trace, "FILE",
      "Record every call, too; --check none only records", 0},
-    {"stacks", OPTION_TEXT, &run_choice.stacks, "none|fast|full",
+    {"stacks", OPTION_WORD, &run_choice.stacks, "none|fast|full",
      "Record the frames of each call: none, the innermost 48\n(fast, the default), or up "
      "to 512 (full)",
      0},
     {"over", OPTION_TEXT, &run_choice.over, "LIBRARY",
      "Check a program that uses the vendor's libascendcl.so, on an\nNPU", 0},
+    {"torch-npu", OPTION_FLAG, &run_choice.has_torch_npu, NULL,
+     "Let import torch_npu of a Python program find aclmem's\nstand-in, on aclmem.npu",
+     0},
     {"report", OPTION_TEXT, &run_choice.report, "PAGE",
      "Write a page about the trace and the findings", 0},
     {"force", OPTION_FLAG, &run_choice.is_replacing, NULL,
@@ -320,8 +314,10 @@ static const struct option options[] = {
      0},
     {"all", OPTION_FLAG, &run_choice.is_all, NULL,
      "With FUNCTION:each: fail every call, not three of each stack", 0},
-    {"patience", OPTION_NUMBER, &run_choice.patience, "SECONDS",
+    {"stall-timeout", OPTION_NUMBER, &run_choice.stall_timeout, "SECONDS",
      "Report a wait that nothing can end after this time (default:\n5)", 0},
+    {"patience", OPTION_NUMBER, &run_choice.stall_timeout, "SECONDS",
+     "The name of --stall-timeout until 0.2.0", 0},
     {"list-checks", OPTION_FLAG, &run_choice.is_listing, NULL,
      "Print the kinds of findings, and which are on by default", 0},
     {"functions-wait", OPTION_FLAG, &run_choice.do_functions_wait, NULL,
@@ -338,6 +334,8 @@ static const struct option options[] = {
      "Print such a line with each finding", 0},
     {"quiet", OPTION_FLAG, &run_choice.is_silent, NULL,
      "Print nothing but the output of the program", 'q'},
+    {"verbose", OPTION_FLAG, &run_choice.is_verbose, NULL,
+     "Print each refused call with its reason (ACLMEM_LOG=refusals)", 'v'},
     {"follow-children", OPTION_FLAG, &run_choice.is_following, NULL,
      "Check processes that the program starts, too (default;\n--no-follow-children does "
      "not)",

@@ -17,26 +17,28 @@ struct run_choice {
     const char *junit;
     struct option_texts suppress;
     long exit_code;
-    long patience;
+    long stall_timeout;
     const char *trace;
     const char *stacks;
     const char *over;
     const char *report;
     bool is_replacing;
     bool is_strict;
+    bool is_verbose;
     bool is_lint;
     bool is_generating;
     bool is_silent;
     bool is_following;
     bool do_functions_wait;
     bool is_listing;
+    bool has_torch_npu;
 };
 
 extern struct run_choice run_choice;
 
 /* What the options ask for; the texts have room for two of the values. */
-void run_setup(struct program_setup *setup, char *check, size_t n, char *patience,
-               size_t patience_n);
+void run_setup(struct program_setup *setup, char *check, size_t n, char *stall_timeout,
+               size_t stall_timeout_n);
 void run_findings(struct findings *findings, const char *folder);
 /* The exit code for a program that returned `code`. */
 int run_exit_code(size_t n_findings, int code);

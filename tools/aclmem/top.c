@@ -273,6 +273,10 @@ static void process_add(struct top_lines *lines, const json_t *process,
                  pid, text_of(process, "command"), number_of(device, "id"), cells[0],
                  cells[1], cells[2], cells[3], cells[4], number_of(process, "streams"));
     }
+    if (number_of(process, "models") > 0)
+        line_add(lines, TOP_PLAIN, pid,
+                 "        captured models: %lld, their streams: %lld",
+                 number_of(process, "models"), number_of(process, "model_streams"));
     if (view->detailed == pid)
         details_add(lines, process);
     json_array_foreach (json_object_get(process, "waiting"), i, stream)
@@ -521,11 +525,8 @@ static int top_run(int argc, char **argv)
     long interval = choice.interval > 0 ? choice.interval : 1;
     struct top_view view = {0};
 
-    while (choice.sort != NULL && view.sort < TOP_SORTS &&
-           strcmp(choice.sort, top_sort_names[view.sort]) != 0)
+    while (choice.sort != NULL && strcmp(choice.sort, top_sort_names[view.sort]) != 0)
         view.sort++;
-    if (view.sort == TOP_SORTS)
-        return usage_fail("top", "--sort takes live, peak, rate, pid or command");
     if (choice.is_once || (choice.prometheus != NULL && choice.interval < 0))
         return once_run(&view);
     if (choice.json != NULL || choice.prometheus != NULL)
@@ -542,8 +543,8 @@ static const struct option options[] = {
      "Print one sample and end; with --interval it has rates", 0},
     {"interval", OPTION_NUMBER, &choice.interval, "SECONDS",
      "Wait this time between samples (default: 1)", 0},
-    {"sort", OPTION_TEXT, &choice.sort, "KEY",
-     "Sort processes by live (default), peak, rate, pid or command", 0},
+    {"sort", OPTION_WORD, &choice.sort, "live|peak|rate|pid|command",
+     "Sort processes by this key (default: live)", 0},
     {"json", OPTION_OUTPUT, &choice.json, "FILE",
      "Print JSON, a line for each sample; with --once one object", 'j'},
     {"prometheus", OPTION_OUTPUT, &choice.prometheus, "FILE",

@@ -7,28 +7,35 @@
 #include <sys/mman.h>
 
 #include "acl/acl.h"
+#include "ranges.h"
 
 #define SCRATCH_SIZE ((size_t)1 << 20)     /* what the arguments of a call point to */
 #define MEMORY_SIZE ((uint64_t)1 << 36)    /* stands for the program's own memory */
 #define NO_ACCESS_SIZE ((uint64_t)2 << 20) /* larger than any alignment that is checked */
 
-struct range {
-    uint64_t recorded, size, actual;
-    bool is_host; /* memory of the process: the library does not know where it ends */
-};
-
-struct ranges {
-    pthread_mutex_t lock;
-    struct range *range; /* sorted */
-    size_t n, max;
-};
-
 /* Addresses of a process: all its threads have the same. */
 struct places {
     struct ranges ranges;
-    void *memory; /* MEMORY_SIZE bytes, never freed: queued copies may still use them */
+    /*
+     * Shared: a call uses memory at addresses.  Exclusive: a call returns addresses to the system.
+     * No call with a shared lock waits for another thread.
+     */
+    pthread_rwlock_t use;
+    _Atomic uint64_t n_stops; /* of the library */
+    void *no_access_map;
     char *no_access; /* aligned to NO_ACCESS_SIZE, twice its size, without access */
 };
+
+void translate_share(struct translate_shared *shared, uint64_t host_max)
+{
+    uint64_t size = host_max < MEMORY_SIZE ? host_max : MEMORY_SIZE;
+
+    shared->host_max = host_max;
+    shared->memory = mmap(NULL, size, PROT_READ | PROT_WRITE,
+                          MAP_SHARED | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    if (shared->memory == MAP_FAILED)
+        shared->memory = NULL;
+}
 
 struct translation *translate_begin(struct translate_shared *shared)
 {
@@ -42,11 +49,9 @@ struct translation *translate_begin(struct translate_shared *shared)
         exit(1);
     }
     pthread_mutex_init(&places->ranges.lock, NULL);
+    pthread_rwlock_init(&places->use, NULL);
+    places->no_access_map = none;
     places->no_access = none + NO_ACCESS_SIZE - (uintptr_t)none % NO_ACCESS_SIZE;
-    places->memory = mmap(NULL, MEMORY_SIZE, PROT_READ | PROT_WRITE,
-                          MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    if (places->memory == MAP_FAILED)
-        places->memory = NULL;
     t->shared = shared;
     t->places = places;
     return t;
@@ -57,73 +62,39 @@ void translate_end(struct translation *t)
     free(t->scratch);
 }
 
-/* ---- ranges and handles ---- */
-
-/* The index of the first range that begins behind addr. */
-static size_t range_index(const struct ranges *ranges, uint64_t addr)
+void translate_free(struct translation *t)
 {
-    size_t low = 0;
-    size_t high = ranges->n;
-
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-
-        if (ranges->range[middle].recorded <= addr)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    translate_end(t);
+    munmap(t->places->no_access_map, 4 * NO_ACCESS_SIZE);
+    free(t->places->ranges.range);
+    free(t->places);
+    free(t);
 }
 
-static void range_set(struct ranges *ranges, struct range range)
-{
-    size_t at;
+/* ---- host memory ---- */
 
-    pthread_mutex_lock(&ranges->lock);
-    at = range_index(ranges, range.recorded);
-    if (at > 0 && ranges->range[at - 1].recorded == range.recorded) {
-        ranges->range[at - 1] = range;
-    } else {
-        if (ranges->n == ranges->max) {
-            ranges->max = ranges->max > 0 ? 2 * ranges->max : 1024;
-            ranges->range = realloc(ranges->range, ranges->max * sizeof *ranges->range);
-            if (ranges->range == NULL)
-                exit(1);
-        }
-        memmove(&ranges->range[at + 1], &ranges->range[at],
-                (ranges->n - at) * sizeof *ranges->range);
-        ranges->range[at] = range;
-        ranges->n++;
-    }
-    pthread_mutex_unlock(&ranges->lock);
+/* False, and the call is left out, if the limit does not allow this. */
+static bool host_charge(struct translation *t, uint64_t size)
+{
+    struct translate_shared *shared = t->shared;
+    bool is_within;
+
+    pthread_mutex_lock(&shared->lock);
+    is_within = size <= shared->host_max - shared->host_used;
+    if (is_within)
+        shared->host_used += size;
+    else
+        shared->is_over = true;
+    pthread_mutex_unlock(&shared->lock);
+    t->is_refused |= !is_within;
+    return is_within;
 }
 
-/*
- * The value in this run; false if no call returned it, or if `extent` bytes there would pass
- * the end of host memory.  *ret_size is the size of the object if the value is its begin.
- */
-static bool range_get(struct ranges *ranges, uint64_t recorded, uint64_t extent,
-                      uint64_t *ret_actual, uint64_t *ret_size)
+static void host_uncharge(struct translation *t, uint64_t size)
 {
-    bool is_found = false;
-    size_t at;
-
-    pthread_mutex_lock(&ranges->lock);
-    at = range_index(ranges, recorded);
-    if (at > 0) {
-        const struct range *range = &ranges->range[at - 1];
-        uint64_t offset = recorded - range->recorded;
-
-        is_found = (offset < range->size || offset == 0) &&
-                   (!range->is_host || extent <= range->size - offset);
-        if (is_found) {
-            *ret_actual = range->actual + offset;
-            *ret_size = offset == 0 ? range->size : 0;
-        }
-    }
-    pthread_mutex_unlock(&ranges->lock);
-    return is_found;
+    pthread_mutex_lock(&t->shared->lock);
+    t->shared->host_used -= size;
+    pthread_mutex_unlock(&t->shared->lock);
 }
 
 /* ---- names ---- */
@@ -215,7 +186,8 @@ static const struct {
     {NULL, "value", POINTER_VALUE},
     {NULL, "data", POINTER_VALUE},
     {NULL, "list", POINTER_VALUE},
-    {NULL, "modelRI", POINTER_VALUE},
+    {"aclmdlRIGetStreams", "streams", POINTER_NEVER},
+    {"aclmdlRIGetTasksByStream", "tasks", POINTER_NEVER},
     {NULL, "fn", POINTER_FUNCTION},
     {NULL, "func", POINTER_FUNCTION},
     {NULL, "callback", POINTER_FUNCTION},
@@ -292,17 +264,49 @@ static uint64_t extent_of(const struct play_function *function,
 /* Memory that stands for the program's own, at least `size` bytes. */
 static uint64_t memory_of(struct translation *t, uint64_t size)
 {
-    if (size > MEMORY_SIZE || t->places->memory == NULL) {
+    struct translate_shared *shared = t->shared;
+    uint64_t more;
+
+    if (size > MEMORY_SIZE || shared->memory == NULL) {
         t->is_refused = true;
         return 0;
     }
-    return (uint64_t)(uintptr_t)t->places->memory;
+    pthread_mutex_lock(&shared->lock);
+    more = size > shared->memory_used ? size - shared->memory_used : 0;
+    if (more <= shared->host_max - shared->host_used) {
+        shared->host_used += more;
+        shared->memory_used += more;
+    } else {
+        shared->is_over = true;
+        t->is_refused = true;
+    }
+    pthread_mutex_unlock(&shared->lock);
+    return (uint64_t)(uintptr_t)shared->memory;
 }
 
 /* An address without access; its alignment is kept: the library may refuse it for that. */
 static uint64_t no_access_of(const struct translation *t, uint64_t recorded)
 {
     return (uint64_t)(uintptr_t)t->places->no_access + recorded % NO_ACCESS_SIZE;
+}
+
+/*
+ * The address in this run.  At a freed address the program may have its own memory since; if
+ * the recorded call failed, it used the freed object.
+ */
+static uint64_t address_of(struct translation *t, bool is_memory, uint64_t recorded,
+                           uint64_t extent, uint64_t *ret_size)
+{
+    uint64_t actual;
+    enum address found =
+        range_get(&t->places->ranges, recorded, extent, &actual, ret_size);
+
+    if (found == ADDRESS_LIVE)
+        return actual;
+    *ret_size = 0;
+    if (is_memory && (found == ADDRESS_UNKNOWN || !t->has_failed))
+        return memory_of(t, extent);
+    return no_access_of(t, recorded);
 }
 
 static uint64_t pointer_of(struct translation *t, const struct play_function *function,
@@ -323,14 +327,10 @@ static uint64_t pointer_of(struct translation *t, const struct play_function *fu
         size = number_of_argument(function, value, "dataSize");
         return (uint64_t)(uintptr_t)scratch_alloc(t, size > 4096 ? size : 4096);
     }
-    if (range_get(&t->places->ranges, recorded, extent, &actual, &size)) {
-        if (strstr(function->name, "Free") != NULL)
-            t->freed = size;
-        return actual;
-    }
-    if (use == POINTER_MEMORY)
-        return memory_of(t, extent);
-    return no_access_of(t, recorded);
+    actual = address_of(t, use == POINTER_MEMORY, recorded, extent, &size);
+    if (strstr(function->name, "Free") != NULL)
+        t->freed = size;
+    return actual;
 }
 
 static uint64_t array_make(struct translation *t, const struct play_param *param,
@@ -342,10 +342,9 @@ static uint64_t array_make(struct translation *t, const struct play_param *param
     for (size_t i = 0; array != NULL && i < value->n_items; i++) {
         uint64_t item = value->item[i];
 
-        if (param->element == 'p' &&
-            !range_get(&t->places->ranges, item, t->extent, &item, &(uint64_t){0}))
-            item = strcmp(param->name, "notifies") == 0 ? no_access_of(t, item)
-                                                        : memory_of(t, t->extent);
+        if (param->element == 'p')
+            item = address_of(t, strcmp(param->name, "notifies") != 0, item, t->extent,
+                              &(uint64_t){0});
         else if (strcmp(param->name, "pid") == 0)
             item = (uint64_t)pid_of(t, (int)item);
         memcpy(array + i * width, &item, width);
@@ -396,6 +395,7 @@ static uint64_t result_make(struct translation *t, const struct play_function *f
 {
     uint64_t n = param->count >= 0 ? all[param->count].number : 1;
     uint64_t size = param->size > 0 ? param->size : 8;
+    void *place;
 
     if (param->letter == 'S')
         n = number_of_argument(function, all, "len");
@@ -403,7 +403,11 @@ static uint64_t result_make(struct translation *t, const struct play_function *f
         t->is_refused = true;
         return 0;
     }
-    return (uint64_t)(uintptr_t)scratch_alloc(t, n * size > 4096 ? n * size : 4096);
+    place = scratch_alloc(t, n * size > 4096 ? n * size : 4096);
+    /* The mode of a thread is an argument too, and the trace has the previous one. */
+    if (place != NULL && strcmp(function->name, "aclmdlRICaptureThreadExchangeMode") == 0)
+        *(int *)place = ACL_MODEL_RI_CAPTURE_MODE_RELAXED;
+    return (uint64_t)(uintptr_t)place;
 }
 
 static uint64_t argument_make(struct translation *t, const struct play_function *function,
@@ -415,14 +419,22 @@ static uint64_t argument_make(struct translation *t, const struct play_function 
     uint64_t actual;
     size_t n;
 
-    if (value->is_null) {
-        t->is_refused |= param->letter == 'v'; /* a struct that is passed by value */
+    /* A struct that is passed by value, and missing or unknown to traces. */
+    t->is_refused |= param->letter == 'v' && (value->is_null || param->size == 0);
+    if (value->is_null || t->is_refused)
         return 0;
-    }
     if (value->item != NULL && !param->is_output)
         return array_make(t, param, value);
     if (param->element != 0 ? param->is_output : is_result)
         return result_make(t, function, all, param);
+    if (strcmp(function->name, "aclmdlRIDebugJsonPrint") == 0) { /* it writes a file */
+        t->is_refused = true;
+        return 0;
+    }
+    if (strcmp(param->name, "configPath") == 0) { /* a file of this machine is not read */
+        t->is_refused |= t->has_failed;
+        return 0;
+    }
     if (value->bytes != NULL)
         return bytes_make(t, param, value);
     if (param->element != 0) { /* the call failed: its arrays are not in the trace */
@@ -464,13 +476,76 @@ static void counts_shorten(struct translation *t, const struct play_function *fu
     }
 }
 
-bool translate_arguments(struct translation *t, const struct play_function *function,
-                         const struct trace_value *value, uint64_t *ret_argument)
+/* Functions that free the memory or the addresses at their first argument. */
+static bool is_free(const char *function)
+{
+    static const char *const list[] = {
+        "aclrtFree",     "aclrtFreeWithDevSync",   "aclrtMemPoolFreeAsync",
+        "aclrtFreeHost", "aclrtReleaseMemAddress", "aclrtFreeHostWithDevSync",
+    };
+
+    for (size_t i = 0; i < sizeof list / sizeof list[0]; i++) {
+        if (strcmp(list[i], function) == 0)
+            return true;
+    }
+    return false;
+}
+
+/* Functions that allocate memory of this machine, whatever the backend is. */
+static bool allocates_host(const char *function)
+{
+    return strncmp(function, "aclrtMallocHost", 15) == 0 ||
+           strcmp(function, "aclrtMemAllocManaged") == 0;
+}
+
+/* Whether the call may return addresses to the system. */
+static bool is_release(const char *function)
+{
+    return strcmp(function, "aclrtReleaseMemAddress") == 0 ||
+           strncmp(function, "aclFinalize", 11) == 0;
+}
+
+/* Whether the library accesses memory at an argument. */
+static bool uses_memory(const struct play_function *function)
+{
+    for (uint32_t i = 0; i < function->n; i++) {
+        const struct play_param *param = &function->param[i];
+
+        if (param->element == 'p' ||
+            (param->letter == 'p' &&
+             pointer_use_of(function->name, param->name) == POINTER_MEMORY))
+            return true;
+    }
+    return false;
+}
+
+static void call_lock(struct translation *t, const struct play_function *function)
+{
+    t->is_locked = true;
+    if (is_release(function->name))
+        pthread_rwlock_wrlock(&t->places->use);
+    else if (uses_memory(function))
+        pthread_rwlock_rdlock(&t->places->use);
+    else
+        t->is_locked = false;
+    t->n_stops = t->places->n_stops;
+}
+
+static void call_unlock(struct translation *t)
+{
+    if (t->is_locked)
+        pthread_rwlock_unlock(&t->places->use);
+}
+
+static bool arguments_make(struct translation *t, const struct play_function *function,
+                           const struct trace_value *value, uint64_t *ret_argument)
 {
     if (t->scratch == NULL)
         t->scratch = malloc(SCRATCH_SIZE);
     t->n_scratch = 0;
     t->freed = 0;
+    t->charged = 0;
+    t->uncharged = 0;
     t->is_refused = t->scratch == NULL;
     t->is_shortened = false;
     t->extent = 0;
@@ -480,12 +555,70 @@ bool translate_arguments(struct translation *t, const struct play_function *func
     }
     for (uint32_t i = 0; i < function->n && !t->is_refused; i++)
         ret_argument[i] = argument_make(t, function, value, i);
-    if (!t->is_refused)
-        counts_shorten(t, function, value, ret_argument);
-    return !t->is_refused;
+    if (t->is_refused)
+        return false;
+    counts_shorten(t, function, value, ret_argument);
+    /*
+     * Before the call: another thread may be given the address as soon as it is free, and
+     * enters it after this (results_wait() in play.c).
+     */
+    if (is_free(function->name) && !t->has_failed)
+        t->uncharged = range_free(&t->places->ranges, value[0].number);
+    if (allocates_host(function->name)) {
+        t->charged = number_of_argument(function, value, "size");
+        if (!host_charge(t, t->charged))
+            return false;
+    }
+    return true;
+}
+
+bool translate_arguments(struct translation *t, const struct play_function *function,
+                         const struct trace_value *value, uint64_t *ret_argument)
+{
+    bool is_made;
+
+    call_lock(t, function);
+    is_made = arguments_make(t, function, value, ret_argument);
+    if (!is_made)
+        call_unlock(t);
+    return is_made;
 }
 
 /* ---- results ---- */
+
+/* Whether a call has stopped the library. */
+static bool has_stopped(const struct play_function *function, const uint64_t *argument)
+{
+    const uint64_t *references;
+
+    if (strcmp(function->name, "aclFinalizeReference") != 0)
+        return strcmp(function->name, "aclFinalize") == 0;
+    references = (const uint64_t *)(uintptr_t)argument[0];
+    return references == NULL || *references == 0;
+}
+
+/* Addresses that the call has freed are not passed again. */
+static void frees_note(struct translation *t, const struct play_function *function,
+                       const struct trace_value *value, const uint64_t *argument)
+{
+    if (is_free(function->name) && t->has_failed) /* it did not in the recording */
+        t->uncharged = range_free(&t->places->ranges, value[0].number);
+    if (has_stopped(function, argument)) {
+        t->places->n_stops++;
+        t->uncharged = ranges_free_all(&t->places->ranges);
+    }
+    host_uncharge(t, t->uncharged);
+}
+
+void translate_done(struct translation *t, const struct play_function *function,
+                    const struct trace_value *value, const uint64_t *argument, int64_t rc)
+{
+    if (rc == 0)
+        frees_note(t, function, value, argument);
+    else
+        host_uncharge(t, t->charged);
+    call_unlock(t);
+}
 
 /* The size of the object at an address that a call returned. */
 static uint64_t result_size(const struct play_function *function,
@@ -507,14 +640,18 @@ void translate_results(struct translation *t, const struct play_function *functi
 
         if (!value[i].is_there || value[i].is_null || place == NULL)
             continue;
-        if (param->letter == 'P' && param->element == 0) {
-            uint64_t actual = *(const uint64_t *)place;
-
+        if (param->letter == 'P' && param->element == 0 &&
+            strcmp(param->name, "pbase") != 0) { /* the address of a known object */
             range_set(&t->places->ranges,
-                      (struct range){value[i].number,
-                                     result_size(function, value, param->name), actual,
-                                     strstr(function->name, "Host") != NULL ||
-                                         strstr(function->name, "Managed") != NULL});
+                      (struct range){
+                          .recorded = value[i].number,
+                          .size = result_size(function, value, param->name),
+                          .actual = *(const uint64_t *)place,
+                          .charged = t->charged,
+                          .is_host = strstr(function->name, "Host") != NULL ||
+                                     strstr(function->name, "Managed") != NULL,
+                          .is_freed = t->n_stops != t->places->n_stops,
+                      });
         } else if (param->letter == 'X') {
             name_set(t->shared, &value[i].number, 8, place, 8);
         } else if (param->is_output && param->element == 'S' && value[i].bytes != NULL) {

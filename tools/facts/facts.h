@@ -52,6 +52,11 @@ char *block(size_t size);
 char *pinned(size_t size);
 aclrtStream stream(void);
 aclrtEvent event(uint32_t flag);
+/* A new stream, of which a capture in the mode GLOBAL has begun; the model of a capture. */
+aclrtStream captured(void);
+aclmdlRI model_of(aclrtStream s);
+/* Another new stream, which has joined the capture of `s` and not come back. */
+aclrtStream joined(aclrtStream s);
 uint64_t exported(aclrtDrvMemHandle handle, uint64_t flags);
 size_t free_memory(void);
 aclError access_set(char *addr, size_t size, aclrtMemAccessFlags flags);

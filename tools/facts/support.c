@@ -109,6 +109,33 @@ aclrtEvent event(uint32_t flag)
     return e;
 }
 
+aclrtStream captured(void)
+{
+    aclrtStream s = stream();
+
+    STEP(aclmdlRICaptureBegin, s, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL);
+    return s;
+}
+
+aclmdlRI model_of(aclrtStream s)
+{
+    aclmdlRI model = NULL;
+
+    STEP(aclmdlRICaptureEnd, s, &model);
+    return model;
+}
+
+aclrtStream joined(aclrtStream s)
+{
+    aclrtStream side = stream();
+    aclrtEvent e = event(ACL_EVENT_SYNC);
+
+    STEP(aclrtRecordEvent, e, s);
+    STEP(aclrtStreamWaitEvent, side, e);
+    STEP(aclrtMemsetAsync, block(64), 64, 0, 64, side);
+    return side;
+}
+
 uint64_t exported(aclrtDrvMemHandle handle, uint64_t flags)
 {
     uint64_t number = 0;

@@ -170,6 +170,33 @@ static bool processes_of(int npu)
     return has_any;
 }
 
+/* Rows of this library alone; programs that read the table expect numbers in other rows. */
+static void models_print(void)
+{
+    bool has_any = false;
+    json_t *process;
+    size_t i;
+
+    json_array_foreach (machine.processes, i, process) {
+        json_int_t n = json_integer_value(json_object_get(process, "models"));
+        char texts[3][40];
+
+        if (n == 0)
+            continue;
+        has_any = true;
+        snprintf(texts[0], sizeof texts[0], "Captured models: %lld", (long long)n);
+        snprintf(texts[1], sizeof texts[1], "%lld",
+                 (long long)json_integer_value(json_object_get(process, "pid")));
+        snprintf(
+            texts[2], sizeof texts[2], "Streams: %lld",
+            (long long)json_integer_value(json_object_get(process, "model_streams")));
+        printf("| %-26s| %-14s| %-25.25s| %-24s|\n", texts[0], texts[1],
+               json_string_value(json_object_get(process, "command")), texts[2]);
+    }
+    if (has_any)
+        ruler('=');
+}
+
 static int info_print(void)
 {
     info_head();
@@ -190,6 +217,7 @@ static int info_print(void)
             printf("| No running processes found in NPU %-61d|\n", npu);
         ruler('=');
     }
+    models_print();
     return 0;
 }
 

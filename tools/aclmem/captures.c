@@ -1,0 +1,189 @@
+/* See captures.h. */
+#include "captures.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Functions whose calls are tasks of a model, by the beginning of their names. */
+static bool is_work(const char *name)
+{
+    static const char *const prefixes[] = {
+        "aclrtMemcpy",          "aclrtMemset",     "aclrtRecord",
+        "aclrtStreamWaitEvent", "aclrtResetEvent", "aclrtWaitAndReset",
+        "aclrtValue",           "aclrtLaunch",     "aclrtCmo",
+    };
+
+    for (size_t i = 0; i < sizeof prefixes / sizeof prefixes[0]; i++) {
+        if (strncmp(name, prefixes[i], strlen(prefixes[i])) == 0)
+            return true;
+    }
+    return false;
+}
+
+static bool is_named(const struct trace_event *event, const char *name)
+{
+    return strcmp(event->function->name, name) == 0;
+}
+
+uint32_t captures_model(const struct captures *captures, const struct trace_event *event)
+{
+    return (uint32_t)map_get(&captures->models, event->process->number,
+                             trace_number(event, "modelRI"), NO_MODEL);
+}
+
+static uint32_t model_add(struct history *history, const struct trace_event *event,
+                          uint32_t where)
+{
+    history->model = array_grow(history->model, history->n_models, &history->max_models,
+                                sizeof *history->model);
+    history->model[history->n_models] = (struct model){
+        .process = event->process->number - 1, .began = event->end, .where = where};
+    return (uint32_t)history->n_models++;
+}
+
+/* The open capture of a stream, or NULL. */
+static struct capture *capture_of(const struct captures *captures, uint32_t stream)
+{
+    uint64_t number = map_get(&captures->streams, stream, 0, UINT64_MAX);
+
+    return number < captures->n && captures->capture[number].is_open
+               ? &captures->capture[number]
+               : NULL;
+}
+
+static void capture_begin(struct captures *captures, uint32_t stream, uint32_t model)
+{
+    captures->capture = array_grow(captures->capture, captures->n, &captures->max,
+                                   sizeof *captures->capture);
+    captures->capture[captures->n] = (struct capture){model, true};
+    map_set(&captures->streams, stream, 0, captures->n++);
+}
+
+static void handle_set(struct captures *captures, struct history *history,
+                       const struct trace_event *event, uint32_t model)
+{
+    history->model[model].handle = trace_number(event, "modelRI");
+    map_set(&captures->models, event->process->number, history->model[model].handle,
+            model);
+}
+
+static void capture_end(struct captures *captures, struct history *history,
+                        const struct trace_event *event, uint32_t stream)
+{
+    struct capture *capture = capture_of(captures, stream);
+    struct model *model;
+
+    if (capture == NULL)
+        return;
+    capture->is_open = false;
+    model = &history->model[capture->model];
+    model->captured = event->end;
+    model->has_failed = event->result != 0;
+    if (model->has_failed || model->handle != 0) /* the handle of a branch is known */
+        return;
+    handle_set(captures, history, event, capture->model);
+}
+
+/* A call of aclmdlRI. */
+static void model_take(struct captures *captures, struct history *history,
+                       const struct trace_event *event, uint32_t where, uint32_t stream)
+{
+    struct capture *capture = capture_of(captures, stream);
+    uint32_t model;
+
+    if (is_named(event, "aclmdlRICaptureEnd")) {
+        capture_end(captures, history, event, stream);
+        return;
+    }
+    if (event->result != 0)
+        return;
+    model = captures_model(captures, event);
+    if (is_named(event, "aclmdlRICaptureBegin"))
+        capture_begin(captures, stream, model_add(history, event, where));
+    else if (is_named(event, "aclmdlRICaptureToModelRIBegin"))
+        capture_begin(captures, stream,
+                      model != NO_MODEL ? model : model_add(history, event, where));
+    else if (is_named(event, "aclmdlRIBuildBegin"))
+        handle_set(captures, history, event, model_add(history, event, where));
+    else if (is_named(event, "aclmdlRIBindStream") && model != NO_MODEL)
+        capture_begin(captures, stream, model);
+    else if (is_named(event, "aclmdlRIEndTask") && capture != NULL)
+        capture->is_open = false;
+    else if (is_named(event, "aclmdlRIBuildEnd") && model != NO_MODEL)
+        history->model[model].captured = event->end;
+    else if (is_named(event, "aclmdlRIDestroy") && model != NO_MODEL)
+        history->model[model].destroyed = event->begin;
+}
+
+static void node_add(struct captures *captures, struct history *history,
+                     const struct trace_event *event, uint32_t model, struct node node)
+{
+    uint64_t height =
+        trace_arg(event, "height") != NULL ? trace_number(event, "height") : 1;
+    uint64_t bytes =
+        trace_number(event, trace_arg(event, "width") != NULL ? "width" : "count");
+    uint32_t number = (uint32_t)history->n_nodes;
+
+    node.model = model;
+    node.time = event->begin;
+    node.name = event->function->name;
+    node.bytes = bytes * height;
+    node.kind = NOT_A_COPY;
+    if (strncmp(node.name, "aclrtMemcpy", 11) == 0) {
+        node.kind = (uint8_t)trace_number(event, "kind");
+        history->model[model].n_copies++;
+        history->model[model].bytes += node.bytes;
+    }
+    history->node = array_grow(history->node, history->n_nodes, &history->max_nodes,
+                               sizeof *history->node);
+    history->node[history->n_nodes++] = node;
+    if (strncmp(node.name, "aclrtRecordEvent", 16) == 0)
+        map_set(&captures->records, event->process->number, trace_number(event, "event"),
+                number);
+}
+
+bool captures_take(struct captures *captures, struct history *history,
+                   const struct trace_event *event, uint32_t where, uint32_t stream)
+{
+    const char *name = event->function->name;
+    struct node node = {.stream = stream, .where = where, .from = NO_NODE};
+    const struct capture *capture;
+    bool is_wait;
+
+    if (strncmp(name, "aclmdlRI", 8) == 0) {
+        model_take(captures, history, event, where, stream);
+        return false;
+    }
+    if (captures->n == 0 || event->result != 0 || !is_work(name))
+        return false;
+    capture = capture_of(captures, stream);
+    is_wait = strncmp(name, "aclrtStreamWaitEvent", 20) == 0;
+    if (is_wait) {
+        node.from = (uint32_t)map_get(&captures->records, event->process->number,
+                                      trace_number(event, "event"), NO_NODE);
+        if (capture == NULL && node.from != NO_NODE) {
+            capture = capture_of(captures, history->node[node.from].stream);
+            if (capture != NULL) /* the stream joins */
+                map_set(&captures->streams, stream, 0,
+                        (uint64_t)(capture - captures->capture));
+        }
+    }
+    if (capture == NULL) {
+        if (strncmp(name, "aclrtRecordEvent", 16) == 0)
+            map_set(&captures->records, event->process->number,
+                    trace_number(event, "event"), NO_NODE);
+        return false;
+    }
+    if (node.from != NO_NODE && history->node[node.from].model != capture->model)
+        node.from = NO_NODE;
+    node_add(captures, history, event, capture->model, node);
+    return true;
+}
+
+void captures_free(struct captures *captures)
+{
+    map_free(&captures->streams);
+    map_free(&captures->models);
+    map_free(&captures->records);
+    free(captures->capture);
+}
