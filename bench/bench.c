@@ -7,6 +7,7 @@
  */
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "apart.h"
@@ -24,6 +25,7 @@ static const struct section {
     {"copy", bench_copy},
     {"pages", bench_pages},
     {"stream", bench_stream},
+    {"capture", bench_capture},
     {"threads", bench_threads},
     {"pool", bench_pool},
     {"share", bench_share},
@@ -32,6 +34,7 @@ static const struct section {
     {"check", bench_check},
     {"cuda", bench_cuda},
     {"cuda_threads", bench_cuda_threads},
+    {"cuda_capture", bench_cuda_capture},
     {"growth", bench_growth},
 };
 #define N_SECTIONS (sizeof sections / sizeof sections[0])
@@ -90,6 +93,7 @@ int main(int argc, char **argv)
         usage(rc < 0 ? stdout : stderr);
         return rc < 0 ? 0 : rc;
     }
+    setenv("ACLMEM_EXPLAIN", "0", 0); /* sections leave memory behind */
     report_begin(choice.is_json);
     for (size_t i = 0; i < N_SECTIONS; i++) {
         if (choice.sections == 0 || (choice.sections >> i & 1) != 0)

@@ -1,6 +1,9 @@
-/* The cost of the layer check: time added to a call, with its stack, and memory of its books. */
+/* The cost of the layer check: time added to a call, with its stack, and memory of its metadata. */
 #include <malloc.h>
+#include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "live.h"
 #include "report.h"
@@ -29,10 +32,59 @@ static void fills_run(void *arg, size_t n)
         MUST(aclrtMemsetAsync(fill->block, 4096, 0, 4096, fill->stream));
 }
 
+/* ---- several threads: each makes n calls, with a stream and blocks that no other uses ---- */
+
+#define THREADS_MAX 16
+
+struct crowd {
+    unsigned n; /* threads */
+    size_t each;
+    void (*run)(void *arg, size_t n);
+};
+
+static unsigned crowd_size(void)
+{
+    long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return cores < THREADS_MAX ? (unsigned)cores : THREADS_MAX;
+}
+
+static void *member_main(void *arg)
+{
+    struct crowd *crowd = arg;
+    struct fill fill = {NULL, NULL};
+
+    MUST(aclrtSetDevice(0));
+    if (crowd->run == fills_run) {
+        MUST(aclrtCreateStream(&fill.stream));
+        MUST(aclrtMalloc(&fill.block, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
+    }
+    crowd->run(&fill, crowd->each);
+    if (crowd->run == fills_run) {
+        MUST(aclrtDestroyStream(fill.stream));
+        MUST(aclrtFree(fill.block));
+    }
+    return NULL;
+}
+
+static void crowd_run(void *arg, size_t n)
+{
+    struct crowd *crowd = arg;
+    pthread_t thread[THREADS_MAX];
+
+    crowd->each = n;
+    for (unsigned i = 0; i < crowd->n; i++)
+        MUST_HOLD(pthread_create(&thread[i], NULL, member_main, crowd) == 0);
+    for (unsigned i = 0; i < crowd->n; i++)
+        pthread_join(thread[i], NULL);
+}
+
 struct result {
     double block; /* ns of a call */
     double fill;
-    double bytes; /* of the books for a live block */
+    double crowd_block; /* the same with crowd_size() threads */
+    double crowd_fill;
+    double bytes; /* of the metadata of a live block */
 };
 
 static struct result calls_measure(const char *layers)
@@ -40,7 +92,12 @@ static struct result calls_measure(const char *layers)
     enum { N_LIVE = 100000 };
     static void *live[N_LIVE];
     struct fill fill;
-    struct subject s[2] = {{.run = blocks_run}, {.run = fills_run, .arg = &fill}};
+    struct crowd crowd[2] = {{crowd_size(), 0, blocks_run}, {crowd_size(), 0, fills_run}};
+    struct subject s[4] = {
+        {.run = blocks_run},
+        {.run = fills_run, .arg = &fill},
+        {.run = crowd_run, .arg = &crowd[0], .n = 5000, .has_threads = true},
+        {.run = crowd_run, .arg = &crowd[1], .n = 5000, .has_threads = true}};
     size_t before;
     struct result result;
 
@@ -49,12 +106,15 @@ static struct result calls_measure(const char *layers)
     MUST(aclrtCreateStream(&fill.stream));
     MUST(aclrtMalloc(&fill.block, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
     measure(s, 2, 21);
+    measure(s + 2, 2, 9);
     before = mallinfo2().uordblks;
     for (size_t i = 0; i < N_LIVE; i++)
         MUST(aclrtMalloc(&live[i], 4096, ACL_MEM_MALLOC_HUGE_FIRST));
     result = (struct result){
         .block = s[0].ns / 2,
         .fill = s[1].ns,
+        .crowd_block = s[2].ns / 2,
+        .crowd_fill = s[3].ns,
         .bytes = (double)(mallinfo2().uordblks - before) / (double)N_LIVE,
     };
     for (size_t i = 0; i < N_LIVE; i++)
@@ -118,17 +178,26 @@ void bench_check(void *unused)
 {
     struct result plain = calls_measure("");
     struct result checked = calls_measure("check");
+    char block_name[48];
+    char fill_name[48];
 
+    snprintf(block_name, sizeof block_name, "a block, in %u threads at once",
+             crowd_size());
+    snprintf(fill_name, sizeof fill_name, "a fill, in %u threads at once", crowd_size());
     report_section(
         "a call that is checked, with its stack; limit: the same call unchecked");
     report_row(
         &(struct row){"a block", "ns", checked.block, plain.block, BUDGET_MORE, 2000});
     report_row(&(struct row){"a fill on a stream", "ns", checked.fill, plain.fill,
                              BUDGET_MORE, 2000});
+    report_row(&(struct row){block_name, "ns", checked.crowd_block, plain.crowd_block,
+                             BUDGET_MORE, 2000});
+    report_row(&(struct row){fill_name, "ns", checked.crowd_fill, plain.crowd_fill,
+                             BUDGET_MORE, 2000});
     report_row(&(struct row){"a block, with a million live ones", "ns", million_measure(),
                              plain.block, BUDGET_MORE, 2000});
     report_row(&(struct row){"uninit-read, of watched memory", "%", shadow_measure(), 0,
                              BUDGET_MORE, 15});
-    report_row(&(struct row){"books of a live block", "bytes", checked.bytes, plain.bytes,
-                             BUDGET_MORE, 200});
+    report_row(&(struct row){"metadata of a live block", "bytes", checked.bytes,
+                             plain.bytes, BUDGET_MORE, 200});
 }

@@ -1,5 +1,4 @@
 /* Copies: held against memcpy between memory of the same kinds. */
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -154,105 +153,8 @@ static void copies_warm(void)
     munmap(host, SIZE);
 }
 
-/* ---- long copies ---- */
-
-#define LONG_MAX (1024 * MB)
-#define LONG_ROUNDS 7
-#define CREW_MAX 16
-
-/* A copy by plain threads, each a part of it. */
-struct crew {
-    char *dst;
-    const char *src;
-    size_t size;
-    size_t n;
-};
-
-struct member {
-    const struct crew *crew;
-    size_t number;
-    pthread_t thread;
-};
-
-static void *member_main(void *arg)
-{
-    const struct member *member = arg;
-    const struct crew *crew = member->crew;
-    size_t part = crew->size / crew->n;
-
-    memcpy(crew->dst + member->number * part, crew->src + member->number * part, part);
-    return NULL;
-}
-
-static void crew_run(void *arg, size_t n)
-{
-    struct member member[CREW_MAX];
-    const struct crew *crew = arg;
-
-    while (n-- > 0) {
-        for (size_t i = 0; i < crew->n; i++) {
-            member[i] = (struct member){.crew = crew, .number = i};
-            MUST_HOLD(pthread_create(&member[i].thread, NULL, member_main, &member[i]) ==
-                      0);
-        }
-        for (size_t i = 0; i < crew->n; i++)
-            MUST_HOLD(pthread_join(member[i].thread, NULL) == 0);
-    }
-}
-
-static void long_run(void *arg, size_t n)
-{
-    const struct crew *crew = arg;
-
-    while (n-- > 0)
-        MUST(aclrtMemcpy(crew->dst, crew->size, crew->src, crew->size,
-                         ACL_MEMCPY_HOST_TO_DEVICE));
-}
-
-/* Beside the number of threads that is the fastest: 1, 2, 4, ... as many as cores. */
-static void copy_long(void)
-{
-    size_t n_cores = (size_t)sysconf(_SC_NPROCESSORS_ONLN);
-    size_t memory = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
-    size_t size = memory / 16 < LONG_MAX ? 256 * MB : LONG_MAX;
-    struct crew ours = {.size = size};
-    struct crew plain[6];
-    struct subject s[6] = {{.run = long_run, .arg = &ours, .n = 1, .has_threads = true}};
-    char what[80];
-    double best = 0;
-    void *view;
-    void *dst;
-    size_t n = 1;
-
-    library_start(true);
-    MUST(aclrtMalloc(&dst, size, ACL_MEM_MALLOC_HUGE_FIRST));
-    MUST(aclrtMemset(dst, size, 1, size));
-    MUST(aclmem_host_view(dst, size, &view));
-    ours.dst = dst;
-    ours.src = mmap(NULL, size, PROT_READ | PROT_WRITE,
-                    MAP_PRIVATE | MAP_ANONYMOUS | MAP_POPULATE, -1, 0);
-    MUST_HOLD(ours.src != MAP_FAILED);
-    for (size_t k = 1; k <= n_cores && k <= CREW_MAX; k *= 2) {
-        plain[n] = (struct crew){view, ours.src, size, k};
-        s[n] = (struct subject){
-            .run = crew_run, .arg = &plain[n], .n = 1, .has_threads = true};
-        n++;
-    }
-    measure(s, n, LONG_ROUNDS);
-    for (size_t i = 1; i < n; i++)
-        best = (double)size / s[i].ns > best ? (double)size / s[i].ns : best;
-    snprintf(what, sizeof what, "host to device, %zu MB", size / MB);
-    report_row(
-        &(struct row){what, "GB/s", (double)size / s[0].ns, best, BUDGET_AT_LEAST, 0.9});
-    MUST(aclmem_host_view_end(view));
-    munmap((void *)ours.src, size);
-    library_stop();
-}
-
 void bench_copy(void *unused)
 {
     report_section("copy 64 MB; limit: memcpy of the same memory");
     copies_warm();
-    report_section("long copies; limit: the fastest of 1, 2, 4, ... threads with memcpy");
-    copy_long();
 }

@@ -2,9 +2,9 @@
 #ifndef BENCH_CUDA_H
 #define BENCH_CUDA_H
 
-#include "backend/cuda/driver.h"
+#include "fake/whole_driver.h"
 
-extern struct am_cuda_driver cu;
+extern struct whole_driver cu;
 
 /* The driver, with the primary context current; NULL, or why there is none. */
 const char *driver_start(void);

@@ -3,9 +3,9 @@
  *
  * The numbers for large sets are those of a program that uses all of them at random.
  * They contain what the caches cost: a million mappings are some hundred megabytes of
- * books, and asking for one at random brings it from memory.  Whether the table itself
- * grows is a question of its own: it is answered by asking for a thousand addresses
- * again and again, among a thousand and among a million.
+ * metadata, and a random lookup has a cache miss in it.  Whether the table itself
+ * grows is a separate question, which lookups of a thousand addresses answer,
+ * among a thousand mappings and among a million.
  */
 #include <sys/mman.h>
 
@@ -79,7 +79,7 @@ static void grow_to(void *arg)
 
 /* ---- a line of the cache that is fetched from memory ---- */
 
-#define LINES_SIZE (256 * MB) /* as the books of a million objects */
+#define LINES_SIZE (256 * MB) /* as the metadata of a million objects */
 #define LINE 64
 
 /* Each line of memory on huge pages holds the address of another one. */
@@ -142,7 +142,8 @@ static void lookup_report(const struct growth_row *rows)
         &(struct row){"all of them at random", "ns", all[3], all[1], BUDGET_NONE, 0});
     report_note(
         "The first asks whether the table grows: as many addresses in use in both.  The");
-    report_note("second adds the caches: a million mappings' books do not fit in them.");
+    report_note("second adds the caches: the metadata of a million mappings does not fit "
+                "in them.");
 }
 
 void bench_growth(void *unused)

@@ -147,12 +147,12 @@ static const struct work plain = {"memcpy 4 KB, plain", copy_plain, 200000, 0};
 static const struct work works[] = {
     {"malloc + free 4 KB", malloc_small, 200000, 4},
     {"malloc + free 4 MB", malloc_large, 100000, 4},
-    {"MallocPhysical + FreePhysical 2 MB", phys_pair, 20000, 3},
+    {"MallocPhysical + FreePhysical 2 MB", phys_pair, 20000, 4},
     {"MapMem + UnmapMem 2 MB", map_pair, 30000, 4},
-    {"memcpy 4 KB to the device", copy_small, 30000, 10},
-    {"memcpyAsync 4 KB + synchronise", launch_and_wait, 20000, 8},
-    {"64 x memcpyAsync 4 KB + synchronise", launch_many, 500, 8},
-    {"record + wait + synchronise", record_and_wait, 20000, 8},
+    {"memcpy 4 KB to the device", copy_small, 30000, 4},
+    {"memcpyAsync 4 KB + synchronise", launch_and_wait, 20000, 4},
+    {"64 x memcpyAsync 4 KB + synchronise", launch_many, 500, 4},
+    {"record + wait + synchronise", record_and_wait, 20000, 4},
     {"GetMemInfo", mem_info, 20000, 4},
     {"MallocHost + FreeHost 4 KB", malloc_host, 200000, 4},
 };

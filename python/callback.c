@@ -1,7 +1,9 @@
 /* See callback.h.  Everything here is guarded by the GIL. */
 #include "callback.h"
 
-static PyObject *kept; /* number -> (function, data, stream, is_blocking) */
+#include "acl/acl.h"
+
+static PyObject *kept; /* number -> (function, data, stream, is_blocking, is_captured) */
 static uint64_t last_number;
 
 /* A thread's calls of process_report, one in the other; whether Ctrl-C came in one. */
@@ -15,14 +17,27 @@ int am_py_callback_init(void)
     return kept != NULL ? 0 : -1;
 }
 
+/* A captured function runs at each replay. */
+static bool is_in_capture(void *stream)
+{
+    aclmdlRICaptureStatus status = ACL_MODEL_RI_CAPTURE_STATUS_NONE;
+    aclmdlRI model = NULL;
+
+    return stream != NULL &&
+           aclmdlRICaptureGetInfo(stream, &status, &model) == ACL_SUCCESS &&
+           status != ACL_MODEL_RI_CAPTURE_STATUS_NONE;
+}
+
 void *am_py_callback_add(PyObject *function, PyObject *data, void *stream,
                          bool is_blocking)
 {
     /* Taken at once: what follows may run finalizers, and they other threads. */
     void *number = (void *)(uintptr_t)++last_number;
     PyObject *key = PyLong_FromVoidPtr(number);
-    PyObject *entry = Py_BuildValue("(OONO)", function, data, PyLong_FromVoidPtr(stream),
-                                    is_blocking ? Py_True : Py_False);
+    bool is_captured = is_in_capture(stream);
+    PyObject *entry =
+        Py_BuildValue("(OONOO)", function, data, PyLong_FromVoidPtr(stream),
+                      is_blocking ? Py_True : Py_False, is_captured ? Py_True : Py_False);
     bool is_good = key != NULL && entry != NULL && PyDict_SetItem(kept, key, entry) == 0;
 
     Py_XDECREF(key);
@@ -30,14 +45,17 @@ void *am_py_callback_add(PyObject *function, PyObject *data, void *stream,
     return is_good ? number : NULL;
 }
 
-/* A new reference to the entry, which is removed; NULL if it does not exist. */
-static PyObject *callback_take(void *number)
+/*
+ * A new reference to the entry, or NULL if it does not exist.  The entry is removed, unless
+ * it is for a run of a captured function.
+ */
+static PyObject *callback_take(void *number, bool is_run)
 {
     PyObject *key = PyLong_FromVoidPtr(number);
     PyObject *entry = key != NULL ? PyDict_GetItemWithError(kept, key) : NULL;
 
     Py_XINCREF(entry);
-    if (entry != NULL)
+    if (entry != NULL && !(is_run && PyTuple_GetItem(entry, 4) == Py_True))
         PyDict_DelItem(kept, key);
     Py_XDECREF(key);
     if (PyErr_Occurred())
@@ -47,7 +65,7 @@ static PyObject *callback_take(void *number)
 
 void am_py_callback_drop(void *number)
 {
-    Py_XDECREF(callback_take(number));
+    Py_XDECREF(callback_take(number, false));
 }
 
 /*
@@ -74,7 +92,7 @@ void am_py_callback_run(void *number)
     if (!Py_IsInitialized()) /* Python is gone, and the runtime still at work */
         return;
     state = PyGILState_Ensure();
-    entry = callback_take(number);
+    entry = callback_take(number, true);
     if (entry != NULL) {
         function = PyTuple_GetItem(entry, 0);
         result = PyObject_CallFunctionObjArgs(function, PyTuple_GetItem(entry, 1), NULL);
@@ -109,6 +127,7 @@ uint64_t am_py_callback_last(void)
 static bool is_dropped(PyObject *entry, void *stream)
 {
     return stream == NULL || (PyTuple_GetItem(entry, 3) == Py_True &&
+                              PyTuple_GetItem(entry, 4) != Py_True &&
                               PyLong_AsVoidPtr(PyTuple_GetItem(entry, 2)) == stream);
 }
 

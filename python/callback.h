@@ -7,7 +7,8 @@
  *
  * A function that is dropped with the work of its stream never runs, without notice.
  * Its references go when the stream is aborted or destroyed, or with the runtime,
- * whichever comes first.
+ * whichever comes first.  A function on a captured stream runs at each replay; its
+ * references are dropped with the runtime.
  */
 #ifndef ACL_PYTHON_CALLBACK_H
 #define ACL_PYTHON_CALLBACK_H

@@ -65,7 +65,7 @@ def rows(text, macro):
 
 def columns(arguments):
     """The parameters and the signature of a row of api.def: (type, name, letter) for each argument."""
-    triples = [split(argument[1:-1]) for argument in arguments]
+    triples = [split(argument[1:-1])[:3] for argument in arguments]
     parameters = ", ".join("%s %s" % (of, name) for of, name, _ in triples)
     return "(%s)" % (parameters or "void"), " ".join("%s:%s" % (name, letter) for _, name, letter in triples)
 

@@ -1,11 +1,14 @@
-"""What aclmem adds for Python: the command, where its library and headers are, and aclmem.torch.
+"""What aclmem adds for Python: the command, where its library and headers are, aclmem.torch and aclmem.npu.
 
     aclmem.root()    the folder with include/ and lib64/, for a build: -I.../include -L.../lib64 -lascendcl
 
 aclmem.torch is the memory pool as PyTorch's allocator.
 """
 import os
+import pkgutil
 import sys
+
+__path__ = pkgutil.extend_path(__path__, __name__)  # aclmem.npu may be installed in another folder
 
 
 def root():

@@ -28,7 +28,7 @@ class Stats(ctypes.Structure):
         for name in (
             "live n_live peak_live held peak_held cached idle lost exportable asleep runs mallocs hits creates remaps waits"
         ).split()
-    ] + [("by_size", ctypes.c_uint64 * SIZES), ("returns", ctypes.c_uint64), ("rsv", ctypes.c_uint64 * 7)]
+    ] + [("by_size", ctypes.c_uint64 * SIZES), ("returns", ctypes.c_uint64), ("models", ctypes.c_uint64), ("rsv", ctypes.c_uint64 * 6)]
 
 
 # PyTorch's name of a hook's setter -> our function.  Older versions lack some of the setters.
