@@ -19,7 +19,7 @@ grep -hv '^#' "$@" |
     ${CC:-cc} -E -P -x c \
         -D'AM_FUNCTION(n,...)=@n@' -D'AM_FUNCTION_RET(r,n,...)=@n@' \
         -D'AM_UNSUPPORTED(r,n,p)=@n@' -D'AM_API_VARIADIC(r,n,p)=@n@' \
-        -D'AM_API_ABSENT(r,n,p)=' -D'AM_RUNTIME(n,p)=@n@' \
+        -D'AM_RUNTIME(n,p)=@n@' \
         -D'AM_DATA(r,n,p)=@n@' -D'AM_REFUSED(r,n,p,v)=@n@' -D'AM_REFUSED_NAME(n)=@n@' - |
     tr -s ' @' '\n\n' | grep . | LC_ALL=C sort -u >"$work/expected"
 

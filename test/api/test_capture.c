@@ -1,4 +1,4 @@
-/* Captured models: no stream is ever captured, and programs that only ask hear so. */
+/* Captured models: the queries of programs that capture nothing. */
 #include "support/process.h"
 #include "support/streams.h"
 #include "support/support.h"
@@ -69,19 +69,6 @@ static void a_mode_is_one_of_three(void **state)
     assert_int_equal(mode, 3);
 }
 
-static void a_capture_cannot_begin(void **state)
-{
-    aclrtStream stream = make_stream();
-    aclmdlRI model = (aclmdlRI)&model;
-
-    assert_refused(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL),
-                   ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "aclmdlRICaptureBegin");
-    assert_refused(aclmdlRICaptureEnd(stream, &model), ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-                   "aclmdlRICaptureEnd");
-    assert_ptr_equal(model, &model);
-    end_stream(stream);
-}
-
 int main(void)
 {
     const struct CMUnitTest claims[] = {
@@ -89,7 +76,6 @@ int main(void)
         claim_both(the_question_is_about_a_live_stream),
         claim_both(each_thread_exchanges_a_mode_of_its_own),
         claim_both(a_mode_is_one_of_three),
-        claim_both(a_capture_cannot_begin),
     };
 
     return run_claims(claims);

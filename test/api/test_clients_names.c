@@ -51,12 +51,6 @@ static void torch_asks_whether_its_stream_is_captured(void **state)
     end_stream(stream);
 }
 
-/* With this name it would count models by it; without, by their addresses. */
-static void torch_does_without_the_ids_of_models(void **state)
-{
-    assert_null(dlsym(RTLD_DEFAULT, "aclmdlRIGetId"));
-}
-
 /* An event of its own making; its memory is cleared outside of any capture. */
 static void torch_makes_an_external_event_of_a_value(void **state)
 {
@@ -123,7 +117,6 @@ int main(void)
     const struct CMUnitTest claims[] = {
         claim(torch_sets_the_time_of_operators_first),
         claim(torch_asks_whether_its_stream_is_captured),
-        claim(torch_does_without_the_ids_of_models),
         claim(torch_makes_an_external_event_of_a_value),
         claim(torch_gets_no_object_of_the_profiler),
         claim(mindspore_sets_all_of_it_at_its_start),

@@ -1,4 +1,5 @@
 /* aclmem_info: who has what, seen from inside and from outside. */
+#include "support/capture.h"
 #include "support/peer.h"
 #include "support/vmm.h"
 
@@ -143,7 +144,7 @@ static void streams_that_wait_are_shown_with_what_they_wait_for(void **state)
     assert_acl_ok(aclrtCreateNotify(&notify, 0));
     assert_acl_ok(aclrtGetNotifyId(notify, &id));
     assert_acl_ok(aclrtStreamGetId(stream, &stream_id));
-    assert_has(info(), "\"streams\":2,\"waiting\":[]");
+    assert_has(info(), "\"streams\":2,\"models\":0,\"model_streams\":0,");
     assert_acl_ok(aclrtWaitAndResetNotify(notify, stream, 0));
     assert_acl(aclrtSynchronizeStreamWithTimeout(stream, 1),
                ACL_ERROR_RT_STREAM_SYNC_TIMEOUT);
@@ -155,11 +156,31 @@ static void streams_that_wait_are_shown_with_what_they_wait_for(void **state)
     assert_has(info(), words);
     assert_acl_ok(aclrtRecordNotify(notify, other));
     assert_acl_ok(aclrtSynchronizeStream(stream));
-    assert_has(info(), "\"streams\":2,\"waiting\":[]");
+    assert_has(info(), "\"streams\":2,\"models\":0,\"model_streams\":0,");
     assert_acl_ok(aclrtDestroyNotify(notify));
     assert_acl_ok(aclrtDestroyStream(stream));
     assert_acl_ok(aclrtDestroyStream(other));
-    assert_has(info(), "\"streams\":0,\"waiting\":[]");
+    assert_has(info(), "\"streams\":0,\"models\":0,\"model_streams\":0,");
+}
+
+static void models_are_counted_with_their_streams(void **state)
+{
+    aclrtStream stream = make_stream(), side = make_stream();
+    aclmdlRI models[2];
+
+    begin_capture(stream, GLOBAL);
+    models[0] = end_capture(stream);
+    begin_capture(stream, GLOBAL);
+    order_after(side, stream);
+    assert_has(info(), "\"streams\":2,\"models\":2,\"model_streams\":3,");
+    order_after(stream, side);
+    models[1] = end_capture(stream);
+    end_model(models[0]);
+    assert_has(info(), "\"models\":1,\"model_streams\":2,");
+    end_model(models[1]);
+    assert_has(info(), "\"models\":0,\"model_streams\":0,");
+    end_stream(side);
+    end_stream(stream);
 }
 
 static void shared_memory_is_shown_at_both_and_used_once(void **state)
@@ -253,6 +274,7 @@ int main(int argc, char **argv)
         claim_both(it_shows_what_each_process_has),
         claim(the_peak_and_what_was_taken_stay),
         claim_alone(streams_that_wait_are_shown_with_what_they_wait_for),
+        claim(models_are_counted_with_their_streams),
         claim(shared_memory_is_shown_at_both_and_used_once),
         claim(processes_with_other_options_are_shown_apart),
         claim_alone(a_directory_that_is_not_to_be_trusted_is_named),

@@ -41,12 +41,16 @@ extern const struct bug leak_bugs[];
 extern const struct bug life_bugs[];
 extern const struct bug bounds_bugs[];
 extern const struct bug order_bugs[];
+extern const struct bug access_bugs[];
 extern const struct bug wait_bugs[];
 extern const struct bug misc_bugs[];
 extern const struct bug touch_bugs[];
+extern const struct bug model_bugs[];
 extern const struct bug lint_bugs[];
 extern const struct bug legal_order[]; /* correct programs: legal/ */
 extern const struct bug legal_memory[];
+extern const struct bug legal_threads[];
+extern const struct bug legal_ranges[];
 
 /* A mistake is made in a function of its own, which stays one. */
 #define MISTAKE static __attribute__((noinline))

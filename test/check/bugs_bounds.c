@@ -165,6 +165,44 @@ static void behind_a_large_block(bool is_fixed)
     free_large(block);
 }
 
+/* One byte before a pinned block, of any size. */
+static void before_a_block(size_t size, bool is_fixed)
+{
+    char *block = host_open(size);
+
+    block[is_fixed ? 0 : -1] = 7;
+    free_large(block);
+}
+
+static void before_one_byte(bool is_fixed)
+{
+    before_a_block(1, is_fixed);
+}
+
+static void before_a_page(bool is_fixed)
+{
+    before_a_block(4096, is_fixed);
+}
+
+static void before_a_large_block(bool is_fixed)
+{
+    before_a_block(MIB + 1, is_fixed);
+}
+
+/* A copy that begins before a pinned block. */
+static void copy_from_before(bool is_fixed)
+{
+    char *block = host_open(100);
+    void *device = block_open(100);
+
+    if (is_fixed)
+        MUST(aclrtMemcpy(device, 100, block, 50, ACL_MEMCPY_HOST_TO_DEVICE));
+    else
+        aclrtMemcpy(device, 100, block - 2, 50, ACL_MEMCPY_HOST_TO_DEVICE);
+    free_large(block);
+    MUST(aclrtFree(device));
+}
+
 const struct bug bounds_bugs[] = {
     BUG("out-of-bounds/byte", one_byte_more, "out-of-bounds",
         "end 1 behind the block of 1000 bytes", "fill"),
@@ -176,6 +214,15 @@ const struct bug bounds_bugs[] = {
         "copy_batch"),
     BUG("out-of-bounds/large-pinned", behind_a_large_block, "out-of-bounds",
         "the program wrote behind the pinned block", "free_large"),
+    BUG("out-of-bounds/before-1", before_one_byte, "out-of-bounds",
+        "the program wrote before the pinned block of 1 bytes", "free_large"),
+    BUG("out-of-bounds/before-4096", before_a_page, "out-of-bounds",
+        "byte -1 is 0x07, and 1 byte up to there changed", "free_large"),
+    BUG("out-of-bounds/before-large", before_a_large_block, "out-of-bounds",
+        "the program wrote before the pinned block", "free_large",
+        .options = "--check all"),
+    BUG("out-of-bounds/copy-before", copy_from_before, "out-of-bounds",
+        "on begin 2 before the pinned block of 100 bytes", "copy_from_before"),
     BUG("out-of-bounds/pinned", pinned_destination, "out-of-bounds",
         "end 1 behind the pinned block of 100 bytes", "copy_back"),
     BUG("uninit-read/never", never_written, "uninit-read", "byte 0 of the block",

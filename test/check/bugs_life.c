@@ -391,6 +391,30 @@ static void block_of_another_stream(bool is_fixed)
     MUST(aclrtDestroyStream(other));
 }
 
+MISTAKE void import_it(uint64_t number)
+{
+    aclrtDrvMemHandle handle;
+
+    if (aclrtMemImportFromShareableHandle(number, 0, &handle) == ACL_SUCCESS)
+        MUST(aclrtFreePhysical(handle));
+}
+
+/* In one process; test_pair.py has it in two. */
+static void import_of_freed_memory(bool is_fixed)
+{
+    aclrtPhysicalMemProp prop = device_prop(0);
+    aclrtDrvMemHandle handle;
+    uint64_t number;
+
+    MUST(aclrtMallocPhysical(&handle, CHUNK, &prop, 0));
+    MUST(aclrtMemExportToShareableHandle(handle, ACL_MEM_HANDLE_TYPE_NONE, 1, &number));
+    if (is_fixed)
+        import_it(number);
+    MUST(aclrtFreePhysical(handle));
+    if (!is_fixed)
+        import_it(number);
+}
+
 const struct bug life_bugs[] = {
     BUG("double-free/block", block_twice, "double-free", "the block of 1000 bytes",
         "free_block"),
@@ -414,6 +438,8 @@ const struct bug life_bugs[] = {
         "handle is the physical allocation", "map_it"),
     BUG("stale-handle/reset", stream_of_a_reset_device, "stale-handle",
         "stream is stream", "synchronize_it"),
+    BUG("stale-handle/import", import_of_freed_memory, "stale-handle",
+        "which its exporter freed", "import_it"),
     BUG("use-after-free/block", freed_block, "use-after-free",
         "src is byte 100 of the block of 4096 bytes", "read_it"),
     BUG("use-after-free/mapping", unmapped_memory, "use-after-free",

@@ -327,6 +327,59 @@ static void flags_of_a_context(bool is_fixed)
     ask_state(is_fixed ? NULL : &flags);
 }
 
+static void count(void *n)
+{
+    ++*(int *)n;
+}
+
+MISTAKE void call_on(aclrtStream stream, int *n)
+{
+    MUST(aclrtLaunchHostFunc(stream, count, n));
+}
+
+static void function_in_a_capture(bool is_fixed)
+{
+    aclrtStream stream = stream_open();
+    aclmdlRI model;
+    int n = 0;
+
+    MUST(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+    if (!is_fixed)
+        call_on(stream, &n);
+    MUST(aclmdlRICaptureEnd(stream, &model));
+    if (is_fixed)
+        call_on(stream, &n);
+    MUST(aclmdlRIExecuteAsync(model, stream));
+    MUST(aclrtSynchronizeStream(stream));
+    MUST(aclmdlRIDestroy(model));
+    MUST(aclrtDestroyStream(stream));
+}
+
+MISTAKE void record_flagged(aclrtEvent event, aclrtStream stream)
+{
+    MUST(aclrtRecordEventWithFlag(event, stream, ACL_EVENT_RECORD_EXTERNAL));
+}
+
+/* On captured streams the flag needs no finding: the function has a row for CANN 9.1. */
+static void flag_without_a_capture(bool is_fixed)
+{
+    aclrtStream stream = stream_open();
+    aclrtEvent event;
+    aclmdlRI model;
+
+    MUST(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC));
+    if (!is_fixed)
+        record_flagged(event, stream);
+    MUST(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+    if (is_fixed)
+        record_flagged(event, stream);
+    MUST(aclmdlRICaptureEnd(stream, &model));
+    MUST(aclrtSynchronizeStream(stream));
+    MUST(aclmdlRIDestroy(model));
+    MUST(aclrtDestroyEvent(event));
+    MUST(aclrtDestroyStream(stream));
+}
+
 /* Products: there is no finding, and the last lines name those that lack it. */
 static void pool_of_a2(bool is_fixed)
 {
@@ -417,6 +470,10 @@ const struct bug lint_bugs[] = {
     BUG("portability/fabric", fabric_handle, "portability",
         "shareType is ACL_MEM_SHARE_HANDLE_TYPE_FABRIC, which only A3 has",
         "export_to_fabric", LINT, .product = "A3"),
+    BUG("portability/captured_function", function_in_a_capture, "portability",
+        "editions before CANN 8.5 capture no host functions", "call_on", LINT),
+    BUG("portability/external", flag_without_a_capture, "portability",
+        "on a stream that is not captured", "record_flagged", LINT),
     BUG("none/no_edition", values_of_no_edition, "", "", "", LINT),
     BUG("none/newer", newer_function, "", "", "", LINT),
     BUG("none/nothing", nothing, "", "", ""),

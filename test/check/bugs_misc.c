@@ -261,7 +261,21 @@ static void crashing(bool is_fixed)
     MUST(aclrtFree(block));
 }
 
+/* Forgets the first block when the second one fails. */
+static void leaking(bool is_fixed)
+{
+    void *first;
+    void *second;
+
+    if (aclrtMalloc(&first, 64, ACL_MEM_MALLOC_HUGE_FIRST) != ACL_SUCCESS ||
+        aclrtMalloc(&second, 64, ACL_MEM_MALLOC_HUGE_FIRST) != ACL_SUCCESS)
+        return;
+    MUST(aclrtFree(first));
+    MUST(aclrtFree(second));
+}
+
 const struct bug misc_bugs[] = {
+    BUG("failing/leaking", leaking, "", "", ""),
     BUG("failing/careful", careful, "", "", ""),
     BUG("failing/careless", careless, "", "", ""),
     BUG("failing/crashing", crashing, "", "", ""),

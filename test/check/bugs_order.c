@@ -9,6 +9,12 @@ MISTAKE void read_on(aclrtStream stream, void *host, const void *device, size_t 
     MUST(aclrtMemcpyAsync(host, size, device, size, ACL_MEMCPY_DEVICE_TO_HOST, stream));
 }
 
+MISTAKE void copy_by_addresses(aclrtStream stream, void **table)
+{
+    MUST(aclrtMemcpyAsyncWithOffset(table, 100, 0, (const void **)(table + 1), 100, 1000,
+                                    ACL_MEMCPY_INNER_DEVICE_TO_DEVICE, stream));
+}
+
 /* Two streams and no event between them. */
 static void no_event(bool is_fixed)
 {
@@ -31,6 +37,30 @@ static void no_event(bool is_fixed)
     MUST(aclrtDestroyStream(reader));
     MUST(aclrtFree(block));
     MUST(aclrtFreeHost(host));
+}
+
+/* Addresses in device memory: the block that they name is written by another stream. */
+static void addresses_in_memory(bool is_fixed)
+{
+    aclrtStream writer = stream_open();
+    aclrtStream reader = stream_open();
+    void *block = block_open(4096);
+    void *copy = block_open(4096);
+    void **table = block_open(2 * sizeof *table);
+    void *addresses[] = {copy, block};
+
+    MUST(aclrtMemcpy(table, sizeof addresses, addresses, sizeof addresses,
+                     ACL_MEMCPY_HOST_TO_DEVICE));
+    MUST(aclrtMemsetAsync((char *)block + 1000, 8, 1, 8, writer));
+    if (is_fixed)
+        MUST(aclrtSynchronizeStream(writer));
+    copy_by_addresses(reader, table);
+    MUST(aclrtSynchronizeDevice());
+    MUST(aclrtDestroyStream(writer));
+    MUST(aclrtDestroyStream(reader));
+    MUST(aclrtFree(table));
+    MUST(aclrtFree(copy));
+    MUST(aclrtFree(block));
 }
 
 /* The event is recorded before the work that it should stand for. */
@@ -505,6 +535,28 @@ static void imported_in_this_process(bool is_fixed)
     chunk_close(chunk);
 }
 
+/* The same by a key. */
+static void imported_by_key(bool is_fixed)
+{
+    aclrtStream first = stream_open();
+    aclrtStream second = stream_open();
+    void *block = block_open(CHUNK);
+    char key[ACL_IPC_HANDLE_SIZE];
+    void *imported;
+
+    MUST(aclrtIpcMemGetExportKey(block, CHUNK, key, sizeof key, 1));
+    MUST(aclrtIpcMemImportByKey(&imported, key, 0));
+    MUST(aclrtMemsetAsync(block, 100, 1, 100, first));
+    if (is_fixed)
+        MUST(aclrtSynchronizeStream(first));
+    write_on(second, imported, 100);
+    MUST(aclrtSynchronizeDevice());
+    MUST(aclrtDestroyStream(first));
+    MUST(aclrtDestroyStream(second));
+    MUST(aclrtIpcMemClose(key));
+    MUST(aclrtFree(block));
+}
+
 /* Synchronising a persistent stream returns at once. */
 static void persistent_stream(bool is_fixed)
 {
@@ -520,8 +572,54 @@ static void persistent_stream(bool is_fixed)
     MUST(aclrtFree(block));
 }
 
+/* Any number of functions have run; the one behind the work that matters has not. */
+static void after_many_functions(bool is_fixed)
+{
+    aclrtStream stream = stream_open();
+    void *block = block_open(4096);
+    char host[64];
+
+    for (int i = 0; i < 100; i++) {
+        MUST(aclrtLaunchHostFunc(stream, nothing, NULL));
+        MUST(aclrtSynchronizeStream(stream));
+    }
+    MUST(aclrtMemsetAsync(block, 4096, 1, 4096, stream));
+    MUST(aclrtLaunchHostFunc(stream, nothing, NULL));
+    if (is_fixed)
+        MUST(aclrtSynchronizeStream(stream));
+    read_now(host, block, 64);
+    MUST(aclrtSynchronizeStream(stream));
+    MUST(aclrtDestroyStream(stream));
+    MUST(aclrtFree(block));
+}
+
+/* The host waits, and not for the stream with the function. */
+static void other_stream_waited_for(bool is_fixed)
+{
+    aclrtStream stream = stream_open();
+    aclrtStream other = stream_open();
+    void *block = block_open(4096);
+    void *filled = block_open(MIB);
+    char host[64];
+
+    MUST(aclrtMemsetAsync(block, 4096, 1, 4096, stream));
+    MUST(aclrtLaunchHostFunc(stream, nothing, NULL));
+    for (int i = 0; i < 20; i++) {
+        MUST(aclrtMemsetAsync(filled, MIB, 1, MIB, other));
+        MUST(aclrtSynchronizeStream(is_fixed ? stream : other));
+    }
+    read_now(host, block, 64);
+    MUST(aclrtSynchronizeDevice());
+    MUST(aclrtDestroyStream(stream));
+    MUST(aclrtDestroyStream(other));
+    MUST(aclrtFree(block));
+    MUST(aclrtFree(filled));
+}
+
 const struct bug order_bugs[] = {
     BUG("race/no-event", no_event, "race", "which stream", "read_on"),
+    BUG("race/addresses", addresses_in_memory, "race", "reads byte 1000",
+        "copy_by_addresses"),
     BUG("race/early", recorded_too_early, "race", "reads byte 0 of the block", "read_on"),
     BUG("race/wrong-stream", wrong_stream, "race", "the host reads byte 4000",
         "read_now"),
@@ -531,6 +629,10 @@ const struct bug order_bugs[] = {
         "write_on"),
     BUG("race/behind-function", behind_a_function, "race", "the host read", "read_now"),
     BUG("race/before-function", before_a_function, "race", "the host reads", "read_now"),
+    BUG("race/many-functions", after_many_functions, "race", "the host reads",
+        "read_now"),
+    BUG("race/other-stream", other_stream_waited_for, "race", "the host reads",
+        "read_now"),
     BUG("race/write-behind", write_behind_a_function, "race", "which the host wrote",
         "fill_now"),
     BUG("race/readers", many_readers, "race", "read, and nothing orders", "write_on"),
@@ -538,6 +640,7 @@ const struct bug order_bugs[] = {
     BUG("race/notify-reset", notify_that_was_reset, "race", "wrote", "write_on"),
     BUG("race/unregister", unregistered, "race", "the host reads", "read_now"),
     BUG("race/import", imported_in_this_process, "race", "wrote", "write_on"),
+    BUG("race/import-key", imported_by_key, "race", "wrote", "write_on"),
     BUG("race/persistent", persistent_stream, "race", "the host reads", "read_now"),
     BUG("none/halves", halves_of_a_block, "", "", ""),
     BUG("none/destroyed", destroyed_stream, "", "", ""),

@@ -5,6 +5,7 @@
 #include "bugs.h"
 
 #include <pthread.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "aclmem/aclmem.h"
@@ -138,6 +139,118 @@ static void event_of_the_host(bool is_fixed)
     MUST(aclrtDestroyStream(stream));
 }
 
+/* ---- every call that waits ---- */
+
+/* A stream with work behind a wait for the event, and what it uses. */
+struct stalled {
+    aclrtContext context; /* of the stream, if the call destroys the context */
+    aclrtStream stream;
+    aclrtEvent event;
+    void *block;
+    void *pinned;
+    void *own; /* registered */
+};
+
+#define DESTROY_CONTEXT 2
+
+static void stalled_open(struct stalled *x, int which, bool is_fixed)
+{
+    void *device;
+
+    if (which == DESTROY_CONTEXT)
+        MUST(aclrtCreateContext(&x->context, 0));
+    x->stream = stream_open();
+    MUST(aclrtCreateEvent(&x->event));
+    x->block = block_open(4096);
+    x->pinned = host_open(4096);
+    x->own = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    MUST(aclrtHostRegister(x->own, 4096, ACL_HOST_REGISTER_MAPPED, &device));
+    if (is_fixed)
+        MUST(aclrtRecordEvent(x->event, x->stream));
+    MUST(aclrtStreamWaitEvent(x->stream, x->event));
+    MUST(aclrtMemcpyAsync(x->block, 4096, x->own, 4096, ACL_MEMCPY_HOST_TO_DEVICE,
+                          x->stream));
+}
+
+MISTAKE void wait_in_a_call(struct stalled *x, int which)
+{
+    char own[64];
+
+    switch (which) {
+    case 0:
+        MUST(aclrtFreeWithDevSync(x->block));
+        x->block = NULL;
+        break;
+    case 1:
+        MUST(aclrtFreeHostWithDevSync(x->pinned));
+        x->pinned = NULL;
+        break;
+    case DESTROY_CONTEXT:
+        MUST(aclrtDestroyContext(x->context));
+        x->stream = NULL;
+        break;
+    case 3:
+        MUST(aclrtHostUnregister(x->own));
+        munmap(x->own, 4096);
+        x->own = NULL;
+        break;
+    case 4:
+        MUST(aclrtMemcpyAsync(own, sizeof own, x->block, sizeof own,
+                              ACL_MEMCPY_DEVICE_TO_HOST, x->stream));
+        break;
+    case 5:
+        MUST(aclrtSynchronizeDevice());
+        break;
+    }
+}
+
+static void stalled_close(struct stalled *x)
+{
+    if (x->stream != NULL) {
+        MUST(aclrtSynchronizeStream(x->stream));
+        MUST(aclrtDestroyStream(x->stream));
+    }
+    MUST(aclrtDestroyEvent(x->event));
+    if (x->block != NULL)
+        MUST(aclrtFree(x->block));
+    if (x->pinned != NULL)
+        MUST(aclrtFreeHost(x->pinned));
+    if (x->own != NULL) {
+        MUST(aclrtHostUnregister(x->own));
+        munmap(x->own, 4096);
+    }
+}
+
+static void stalled(bool is_fixed, int which)
+{
+    struct rescue rescue = {0};
+    struct stalled x;
+    aclrtContext first;
+
+    MUST(aclrtGetCurrentContext(&first));
+    stalled_open(&x, which, is_fixed);
+    MUST(aclrtSetCurrentContext(first)); /* not the one that is destroyed */
+    rescue.event = x.event;
+    if (!is_fixed)
+        rescue_begin(&rescue);
+    wait_in_a_call(&x, which);
+    if (!is_fixed)
+        rescue_end(&rescue);
+    stalled_close(&x);
+}
+
+#define STALLED(name_, which_) \
+    static void name_(bool is_fixed) \
+    { \
+        stalled(is_fixed, which_); \
+    }
+STALLED(free_with_sync, 0)
+STALLED(free_host_with_sync, 1)
+STALLED(destroy_context, DESTROY_CONTEXT)
+STALLED(unregister, 3)
+STALLED(copy_of_own_memory, 4)
+STALLED(whole_device, 5)
+
 /* ---- deadlock ---- */
 
 MISTAKE void wait_inside(void *arg)
@@ -235,16 +348,34 @@ const struct bug wait_bugs[] = {
         .options = "--patience 0"),
     BUG("wait-never/notify", one_record_for_two, "wait-never",
         "and nothing that is queued records notify", "wait_for",
-        .options = "--patience 0"),
+        .options = "--stall-timeout 0"),
     BUG("wait-never/host", event_of_the_host, "wait-never", "the host waits for event",
-        "wait_for_event", .options = "--patience 0"),
+        "wait_for_event", .options = "--stall-timeout 0"),
+    BUG("wait-never/free", free_with_sync, "wait-never",
+        "and nothing that is queued records event", "wait_in_a_call",
+        .options = "--stall-timeout 0"),
+    BUG("wait-never/free-host", free_host_with_sync, "wait-never",
+        "and nothing that is queued records event", "wait_in_a_call",
+        .options = "--stall-timeout 0"),
+    BUG("wait-never/context", destroy_context, "wait-never",
+        "and nothing that is queued records event", "wait_in_a_call",
+        .options = "--stall-timeout 0"),
+    BUG("wait-never/unregister", unregister, "wait-never",
+        "and nothing that is queued records event", "wait_in_a_call",
+        .options = "--stall-timeout 0"),
+    BUG("wait-never/copy", copy_of_own_memory, "wait-never",
+        "and nothing that is queued records event", "wait_in_a_call",
+        .options = "--stall-timeout 0"),
+    BUG("wait-never/device", whole_device, "wait-never",
+        "and nothing that is queued records event", "wait_in_a_call",
+        .options = "--stall-timeout 0"),
     BUG("deadlock/function", function_of_its_stream, "deadlock",
         "waits for work that is queued behind it", "wait_inside"),
     BUG("deadlock/two", two_streams, "deadlock", "and so back to the first",
-        "wait_for_a_while", .options = "--patience 0"),
+        "wait_for_a_while", .options = "--stall-timeout 0"),
     BUG("deadlock/three", three_streams, "deadlock", "and so back to the first",
-        "wait_for_a_while", .options = "--patience 0"),
+        "wait_for_a_while", .options = "--stall-timeout 0"),
     BUG("deadlock/notify", notifies, "deadlock", "waits for notify", "wait_for_device",
-        .options = "--patience 0"),
+        .options = "--stall-timeout 0"),
     {.name = NULL},
 };

@@ -5,6 +5,8 @@
  *     leak     the importer forgets what it imported
  *     twice    the exporter exports for each importer anew
  *     killed   the importer frees twice, and is killed while it has the memory
+ *     stale    the exporter frees the memory before the importer has it
+ *     refused  the importer tries an import that it may not do, before the exporter frees
  */
 #include <signal.h>
 #include <stdbool.h>
@@ -60,10 +62,29 @@ MISTAKE void give_back(aclrtDrvMemHandle handle)
     aclrtFreePhysical(handle);
 }
 
-static void import(const char *name, bool is_fixed, int fd)
+/* The importer may not have it yet, and handles that; the free comes later. */
+static void import_refused(int fd)
 {
-    aclrtDrvMemHandle handle = take_import(hear(fd));
+    aclrtDrvMemHandle handle;
 
+    if (aclrtMemImportFromShareableHandle(hear(fd), 0, &handle) == ACL_SUCCESS)
+        _exit(9);
+    aclGetRecentErrMsg();
+    say(fd, 1);
+    hear(fd); /* the exporter has freed it */
+}
+
+/* The exporter has freed it, if there is a mistake. */
+MISTAKE void import_stale(uint64_t number)
+{
+    aclrtDrvMemHandle handle;
+
+    if (aclrtMemImportFromShareableHandle(number, 0, &handle) == ACL_SUCCESS)
+        MUST(aclrtFreePhysical(handle));
+}
+
+static void import_kept(const char *name, bool is_fixed, aclrtDrvMemHandle handle, int fd)
+{
     if (strcmp(name, "killed") == 0) {
         aclrtPhysicalMemProp prop = {
             .memAttr = ACL_HBM_MEM_HUGE,
@@ -81,6 +102,20 @@ static void import(const char *name, bool is_fixed, int fd)
     if (strcmp(name, "leak") != 0 || is_fixed)
         give_back(handle);
     say(fd, 1);
+}
+
+static void import(const char *name, bool is_fixed, int fd)
+{
+    if (strcmp(name, "stale") == 0) {
+        import_stale(hear(fd));
+        say(fd, 1);
+        return;
+    }
+    if (strcmp(name, "refused") == 0) {
+        import_refused(fd);
+        return;
+    }
+    import_kept(name, is_fixed, take_import(hear(fd)), fd);
 }
 
 static int importer(const char *name, bool is_fixed, int fd)
@@ -127,17 +162,30 @@ MISTAKE uint64_t export_it(aclrtDrvMemHandle handle)
     return number;
 }
 
+MISTAKE void free_early(aclrtDrvMemHandle handle)
+{
+    MUST(aclrtFreePhysical(handle));
+}
+
 /* One importer, from its start to its end. */
-static void serve(const char *name, bool is_fixed, uint64_t number)
+static void serve(const char *name, bool is_fixed, uint64_t number,
+                  aclrtDrvMemHandle handle)
 {
     int status;
     int fd;
     pid_t pid = importer_start(name, is_fixed, &fd);
     int32_t bare = (int32_t)hear(fd);
 
-    MUST(aclrtMemSetPidToShareableHandle(number, &bare, 1));
+    if (strcmp(name, "refused") != 0)
+        MUST(aclrtMemSetPidToShareableHandle(number, &bare, 1));
+    if (strcmp(name, "stale") == 0 && !is_fixed)
+        free_early(handle);
     say(fd, number);
     hear(fd);
+    if (strcmp(name, "refused") == 0) {
+        free_early(handle);
+        say(fd, 1);
+    }
     if (strcmp(name, "killed") == 0)
         kill(pid, SIGKILL);
     if (waitpid(pid, &status, 0) != pid)
@@ -157,10 +205,11 @@ static int exporter(const char *name, bool is_fixed)
     MUST(aclrtSetDevice(0));
     MUST(aclrtMallocPhysical(&handle, CHUNK, &prop, 0));
     number = export_it(handle);
-    serve(name, is_fixed, number);
+    serve(name, is_fixed, number, handle);
     if (strcmp(name, "twice") == 0 && !is_fixed)
         export_it(handle);
-    MUST(aclrtFreePhysical(handle));
+    if (strcmp(name, "refused") != 0 && (strcmp(name, "stale") != 0 || is_fixed))
+        MUST(aclrtFreePhysical(handle));
     MUST(aclrtResetDevice(0));
     MUST(aclFinalize());
     return 0;

@@ -28,7 +28,7 @@ class Pair(unittest.TestCase):
         # The importer's frames begin with its own, so the process is told by them as well as by its id.
         functions = {frame["function"] for call in finding["calls"] for frame in call["stack"]}
         self.assertEqual("importer" in functions, is_importer, functions)
-        self.assertEqual(len({call["pid"] for call in finding["calls"]}), 1)
+        self.assertEqual(len({call["pid"] for call in finding["calls"]}), 2 if name == "stale" else 1)
         self.assertEqual((found["processes"], done.returncode), (2, 99), done.stderr)
 
         done, found = self.found(name, "fixed")
@@ -42,6 +42,16 @@ class Pair(unittest.TestCase):
 
     def test_an_importer_that_is_killed_has_told_its_findings(self):
         self.check("killed", "double-free", "physical allocation of 2.0 MB", "give_back", True)
+
+    def test_an_import_of_freed_memory_has_the_stacks_of_both_processes(self):
+        self.check("stale", "stale-handle", "physical allocation of 2.0 MB, handle", "import_stale", True)
+        done, found = self.found("stale")
+        functions = {frame["function"] for call in found["findings"][0]["calls"] for frame in call["stack"]}
+        self.assertLess({"import_stale", "free_early", "export_it"}, functions, done.stderr)
+
+    def test_a_refused_import_before_the_free_is_no_finding(self):
+        done, found = self.found("refused")
+        self.assertEqual((found["findings"], done.returncode), ([], 0), done.stderr)
 
 
 if __name__ == "__main__":

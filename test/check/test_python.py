@@ -57,3 +57,19 @@ with tempfile.TemporaryDirectory() as folder:
     assert "<module> (bug.py:19);take_block (bug.py:6) 1\n" in folded, folded
     assert subprocess.run([ACLMEM, "run", "--stacks", "deep", "--trace", trace, PYTHON, BUG],
                           stderr=subprocess.DEVNULL).returncode == 2
+
+# Correct programs.
+LEGAL = os.path.join(os.path.dirname(BUG), "legal", "programs.py")
+names = subprocess.run(
+    [ACLMEM, "run", "--quiet", PYTHON, LEGAL, "--list"], stdout=subprocess.PIPE, universal_newlines=True, check=True
+).stdout.split()
+assert len(names) == 4, names
+for name in names:
+    for chaos in ("", "3"):
+        done = subprocess.run(
+            [ACLMEM, "run", "--check", "all", PYTHON, LEGAL, name],
+            env=dict(os.environ, ACLMEM_CHAOS=chaos),
+            stderr=subprocess.PIPE,
+            universal_newlines=True,
+        )
+        assert done.returncode == 0 and "no findings" in done.stderr, (name, chaos, done.stderr)

@@ -316,6 +316,26 @@ class Run(unittest.TestCase):
         self.assertRegex(done.stderr, r"#0 free_block  \S*bugs_life\.c:\d+\n +#1 block_twice  \S*bugs_life\.c:\d+\n")
         self.assertIn("aclmem: 1 finding\n", done.stderr)
 
+    def test_a_summary_without_debug_information_has_no_line(self):
+        program = self.path("stripped")
+        subprocess.run(["strip", "--strip-debug", "-o", program, BUGS], check=True)
+        done = self.run_it(program, "double-free/block")
+        self.assertRegex(done.stderr, r"SUMMARY: aclmem: double-free in \w+\n")
+        self.assertNotRegex(done.stderr, r":0 in |:0\n")
+
+    def test_kinds_of_copies_are_named(self):
+        done = self.run_it("--lint", BUGS, "portability/kind")
+        self.assertRegex(done.stderr, r"kind is ACL_MEMCPY_\w+, and the addresses make it ACL_MEMCPY_\w+")
+        self.assertNotRegex(done.stderr, r"kind is \d")
+
+    def test_numbers_and_their_nouns_agree(self):
+        done = self.run_it("--fail", "aclrtMalloc:each", BUGS, "failing/leaking")
+        self.assertRegex(done.stderr, r"calls that failed: .*2 new findings")
+        done = self.run_it(BUGS, "double-free/block")
+        self.assertIn("aclmem: 1 finding; ", done.stderr)
+        done = self.run_it(BUGS, "export-twice/loop")
+        self.assertIn("aclmem: 1 distinct finding, reported 2 times; ", done.stderr)
+
     def test_a_wrong_variable_is_refused(self):
         for env, words in (
             ({"ACLMEM_LAYERS": "check", "ACLMEM_CHECK": "leek"}, 'no kind of finding "leek"'),
@@ -341,6 +361,9 @@ class Run(unittest.TestCase):
         for options, case, n in (
             ([], "race/no-event", 50),
             ([], "race/early", 3),
+            ([], "race/before-function", 10),
+            ([], "race/behind-function", 10),
+            ([], "race/other-stream", 10),
             ([], "free-in-use/block", 3),
             (["--check", "all"], "race.host/read", 3),
         ):
@@ -355,6 +378,12 @@ class Run(unittest.TestCase):
         self.assertEqual(done.returncode, 0)
         self.assertIn("0 of 3 seeds fail\n", done.stderr)
 
+    def test_the_summary_says_once_that_touches_of_pinned_memory_were_not_checked(self):
+        off = "aclmem: race.host was off"
+        self.assertEqual(self.run_it(BUGS, "race/no-event").stderr.count(off), 1)
+        self.assertNotIn(off, self.run_it("--check", "all", BUGS, "race/no-event").stderr)
+        self.assertNotIn(off, self.run_it(BUGS, "race/addresses").stderr)
+
     def test_lint_says_what_the_program_needs(self):
         for case, line in (
             ("portability/mapped", "needs CANN 9.1 or later, because of aclrtFreePhysical: the handle is freed while"),
@@ -363,6 +392,8 @@ class Run(unittest.TestCase):
             ("portability/kind", "not every edition takes its calls of aclrtMemcpy\n"),
             ("portability/attribute", "memAttr is ACL_"),
             ("none/newer", "not every edition takes its calls of aclrtMemRetainAllocationHandle\n"),
+            ("model/two-models", "needs CANN 8.1 or later, because of aclmdlRI"),
+            ("model/two-models", "not on 910, 310B, 310B-EP, 310, because of aclmdlRICapture"),
             ("none/halves", "nothing here needs a later CANN than 8.0\n"),
         ):
             self.assertIn("aclmem: portability: ", self.run_it("--lint", BUGS, case).stderr)

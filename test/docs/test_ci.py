@@ -72,8 +72,8 @@ class Recipes(unittest.TestCase):
     def test_github(self):
         job = yaml.safe_load(section("GitHub Actions", "yaml"))["jobs"]["memory"]
         steps = [step["run"] for step in job["steps"] if "run" in step]
-        self.assertEqual([s["uses"] for s in job["steps"] if "aclmem@" in s.get("uses", "")], ["OWNER/aclmem@v0.2.0"])
-        self.assertIn("project(aclmem VERSION 0.2.0 ", read("CMakeLists.txt"))
+        self.assertEqual([s["uses"] for s in job["steps"] if "aclmem@" in s.get("uses", "")], ["OWNER/aclmem@v0.3.0"])
+        self.assertIn("project(aclmem VERSION 0.3.0 ", read("CMakeLists.txt"))
         # What the action does, with a `make` that installs the build that is tested, and without sudo: its folder can be written.
         tools = os.path.join(self.folder, "tools")
         os.mkdir(tools)

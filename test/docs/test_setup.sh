@@ -136,6 +136,22 @@ said=$(PATH=$tools:$PATH "$folder/tree/scripts/check.sh" dev aarch64-part)
 has "a build that is skipped says why" "$said" "aarch64-part: skipped: Debian's libraries for aarch64 are not in"
 [ "$(echo "$said" | tail -n 1)" = "1 passed, 1 failed, 2 skipped" ] || fail "the last line counts all: $said"
 
+# Every minute a line names the tests that run.  A minute is as long as the script counts: its sleep returns at once.
+# The tests end after 60 sleeps that began when both tests had begun: one of these sleeps ends a minute.
+tool sleep '[ ! -e begun ] || { echo . >>ticks; [ "$(wc -l <ticks)" -le 60 ] || touch ticked; }'
+tool ctest 'echo "        Start   1: unit.a"
+echo "        Start   2: unit.b"
+echo " 1/2 Test   #1: unit.a ...   Passed    0.1 sec"
+touch begun
+until [ -e ticked ]; do :; done
+echo " 2/2 Test   #2: unit.b ...***Timeout 180.1 sec"
+exit 8'
+said=$(PATH=$tools:$PATH "$folder/tree/scripts/check.sh" dev)
+has "a line names the tests that run" "$said" "dev: testing, 1/2, running unit.b
+"
+said=$(PATH=$tools:$PATH CHECK_MINUTES=0 "$folder/tree/scripts/check.sh" dev)
+has "no test begins after the limit" "$said" "dev: not tested: the check has taken 0 minutes" "0 passed, 1 failed, 0 skipped"
+
 # ---- make check-debian ----
 
 said=$("$root/scripts/check_debian.sh" 11 2>&1)

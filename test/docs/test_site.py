@@ -1,9 +1,25 @@
 #!/usr/bin/env python3
-"""The site of the documents is made without a complaint, and dead links in it are noticed:
+"""The site of the documents is made without a complaint, dead links in it are noticed, and its search finds words of
+both languages, from disk, where there is a browser:
 test_site.py <scripts/docs.py> <manual page> <folder to make it in>"""
 import importlib.util
 import os
 import sys
+import urllib.parse
+
+sys.path.insert(0, os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "trace"))
+import browser
+
+# What is searched -> a page that is found, in Chinese among the first three; or None for nothing.
+SEARCHES = {
+    "aclrtMapMem": "API.html",
+    "suppressions": "CHECK.html",
+    "虚拟内存": "zh_GUIDE.html",
+    "锁页内存": "zh_CI.html",
+    "共享句柄 白名单": "zh_GLOSSARY.html",
+    "账本": "zh_GLOSSARY.html",
+    "量子": None,
+}
 
 
 def module_load(path):
@@ -33,6 +49,35 @@ def spoil(docs, site, name, old, new, words):
     return True
 
 
+def search(page, site, words):
+    """The pages that the site lists for these words."""
+    page.call("Page.navigate", url="file://%s/index.html?q=%s" % (site, urllib.parse.quote(words)))
+    page.evaluate(
+        "new Promise((done, fail) => { let n = 0; const poll = () => document.querySelector('#mkdocs-search-results > *') ? done() : "
+        "++n > 6000 ? fail(new Error('no answer')) : setTimeout(poll, 10); poll(); })"
+    )
+    return page.evaluate("[...document.querySelectorAll('#mkdocs-search-results a')].map((a) => a.href.split('/').pop())")
+
+
+def searches_fail(site):
+    """Whether a search does not find what it should."""
+    if not browser.find():
+        print("not run: there is no Chromium, so the search is not tested")
+        return False
+    is_wrong = False
+    page = browser.Browser()
+    try:
+        for words, expected in SEARCHES.items():
+            found = search(page, site, words)
+            first = found if words.isascii() else found[:3]
+            if not any(f.startswith(expected) for f in first) if expected else found:
+                print("the search for %s should find %s, and finds %s" % (words, expected, found[:10]))
+                is_wrong = True
+    finally:
+        page.close()
+    return is_wrong
+
+
 def main(script, manual, folder):
     sys.dont_write_bytecode = True
     docs = module_load(script)
@@ -47,6 +92,7 @@ def main(script, manual, folder):
     is_wrong |= spoil(docs, site, "index.html", 'href="GUIDE.html"', 'href="GIDE.html"', "the link to GIDE.html leads nowhere")
     is_wrong |= spoil(docs, site, "GUIDE.html", 'id="limits"', 'id="limit"', "GUIDE.html has no heading #limits")
     is_wrong |= spoil(docs, site, "index.html", 'src="js/', 'src="https://elsewhere/', "index.html loads https://elsewhere/")
+    is_wrong |= searches_fail(site)
     return 1 if is_wrong else 0
 
 

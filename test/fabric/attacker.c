@@ -30,7 +30,6 @@
 
 #include "base/clock.h"
 #include "fabric/link.h"
-#include "fabric/secret.h"
 
 /* The attacker's UCX has remote memory access. */
 #include <ucp/api/ucp.h>

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "backend/cuda/driver.h"
+#include "fake/whole_driver.h"
 
 #define MB ((size_t)1 << 20)
 #define CHUNK (2 * MB)
@@ -36,7 +36,7 @@ extern const struct fact facts_event[];
 extern const struct fact facts_capture[];
 
 /* The driver's functions. */
-extern struct am_cuda_driver cu;
+extern struct whole_driver cu;
 
 /* key=value pairs of the fact that is being told; a code is printed by its name. */
 void say_code(const char *key, CUresult rc);

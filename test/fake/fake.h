@@ -20,7 +20,7 @@
 #include <sys/queue.h>
 #include <time.h>
 
-#include "backend/cuda/driver.h"
+#include "fake/whole_driver.h"
 
 #define FAKE_CHUNK ((size_t)2 << 20)
 #define FAKE_PAGE ((size_t)4096)
@@ -163,10 +163,11 @@ struct fake_op {
 
 TAILQ_HEAD(fake_ops, fake_op);
 
-/* A stream from which a graph is made; work on it is nobody's need here. */
+/* A stream from which a graph is made, which has copies alone. */
 struct fake_capture {
     bool is_on;
     bool is_broken;
+    CUgraph graph; /* NULL: no copy yet */
     CUstreamCaptureMode mode;
     pthread_t thread; /* that began it */
 };
@@ -212,6 +213,9 @@ void fake_stream_break_locked(struct fake_context *context);
 
 /* A call that could wait for work: breaks the captures that forbid it to this thread. */
 CUresult fake_capture_break(void);
+/* Adds a copy to the graph; false: no memory. */
+bool fake_graph_add_locked(struct fake_capture *capture, CUdeviceptr dst, CUdeviceptr src,
+                           size_t size);
 
 void fake_event_drop_context_locked(struct fake_context *context);
 void fake_record_put_locked(struct fake_record *record);
@@ -262,7 +266,7 @@ CUresult fake_control_fault(const char *name);
 void fake_control_forget(void); /* in a child */
 
 #define AM_CU(need_, since_, name_, params_, args_) CUresult fake_##name_ params_;
-#include "backend/cuda/driver.def"
+#include "fake/whole_driver.def"
 #undef AM_CU
 
 #endif

@@ -299,7 +299,18 @@ CUresult fake_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t size,
                             CUstream stream)
 {
     unsigned any = SIDE_DEVICE | SIDE_PROGRAM;
+    struct fake_stream *captured;
+    bool is_captured;
+    CUresult rc;
 
+    fake_lock();
+    rc = fake_stream_find_locked(stream, &captured);
+    is_captured = rc == CUDA_SUCCESS && captured->capture.is_on;
+    if (is_captured && !fake_graph_add_locked(&captured->capture, dst, src, size))
+        rc = CUDA_ERROR_OUT_OF_MEMORY;
+    fake_unlock(rc);
+    if (rc != CUDA_SUCCESS || is_captured)
+        return rc;
     return copy_bytes(dst, src, size, stream, any, any);
 }
 

@@ -8,7 +8,7 @@
 
 enum {
 #define AM_CU(need_, since_, name_, params_, args_) ID_##name_,
-#include "backend/cuda/driver.def"
+#include "fake/whole_driver.def"
 #undef AM_CU
     N_IDS
 };
@@ -55,7 +55,7 @@ static CUresult check(int id, const char *name)
 }
 
 #define AM_CU(need_, since_, name_, params_, args_) EXPORTED CUresult name_ params_;
-#include "backend/cuda/driver.def"
+#include "fake/whole_driver.def"
 #undef AM_CU
 
 #define AM_CU(need_, since_, name_, params_, args_) \
@@ -65,5 +65,5 @@ static CUresult check(int id, const char *name)
 \
         return rc_ == CUDA_SUCCESS ? fake_##name_ args_ : rc_; \
     }
-#include "backend/cuda/driver.def"
+#include "fake/whole_driver.def"
 #undef AM_CU

@@ -470,7 +470,7 @@ CUresult fake_cuStreamBeginCapture_v2(CUstream handle, CUstreamCaptureMode mode)
     return fake_unlock(rc);
 }
 
-/* There are no graphs: who asks wants to know what became of the capture. */
+/* A capture without copies has no graph here. */
 CUresult fake_cuStreamEndCapture(CUstream handle, CUgraph *ret_graph)
 {
     struct fake_stream *stream;
@@ -484,7 +484,7 @@ CUresult fake_cuStreamEndCapture(CUstream handle, CUgraph *ret_graph)
         rc = CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
     if (rc == CUDA_SUCCESS || rc == CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)
         stream->capture.is_on = false;
-    *ret_graph = NULL;
+    *ret_graph = rc == CUDA_SUCCESS ? stream->capture.graph : NULL;
     return fake_unlock(rc);
 }
 

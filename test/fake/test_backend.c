@@ -5,14 +5,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backend/cuda/driver.h"
+#include "fake/whole_driver.h"
 #include "fake/control.h"
 #include "support/pools.h"
 #include "support/support.h"
 #include "support/vmm.h"
 
 #define AM_CU(need_, since_, name_, params_, args_) CUresult name_ params_;
-#include "backend/cuda/driver.def"
+#include "fake/whole_driver.def"
 #undef AM_CU
 
 static void work(void)

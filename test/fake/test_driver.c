@@ -6,12 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "backend/cuda/driver.h"
+#include "fake/whole_driver.h"
 #include "fake/control.h"
 #include "support/support.h"
 
 #define AM_CU(need_, since_, name_, params_, args_) CUresult name_ params_;
-#include "backend/cuda/driver.def"
+#include "fake/whole_driver.def"
 #undef AM_CU
 
 #define assert_cu_ok(call_) assert_int_equal(call_, CUDA_SUCCESS)

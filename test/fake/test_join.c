@@ -4,14 +4,14 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "backend/cuda/driver.h"
+#include "fake/whole_driver.h"
 #include "fake/control.h"
 #include "support/support.h"
 #include "support/vmm.h"
 #include "support/work.h"
 
 #define AM_CU(need_, since_, name_, params_, args_) CUresult name_ params_;
-#include "backend/cuda/driver.def"
+#include "fake/whole_driver.def"
 #undef AM_CU
 
 enum { N = 6, SIZE = N * CHUNK };

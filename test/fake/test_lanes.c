@@ -7,14 +7,14 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "backend/cuda/driver.h"
+#include "fake/whole_driver.h"
 #include "fake/control.h"
 #include "support/support.h"
 #include "support/vmm.h"
 #include "support/work.h"
 
 #define AM_CU(need_, since_, name_, params_, args_) CUresult name_ params_;
-#include "backend/cuda/driver.def"
+#include "fake/whole_driver.def"
 #undef AM_CU
 
 enum { SMALL = 4096, N_THREADS = 4 };
@@ -409,6 +409,37 @@ static void threads_have_streams_of_their_own(void **state)
     }
 }
 
+static uint64_t count_events(void)
+{
+    struct fake_cuda_counts counts;
+
+    fake_cuda_count(&counts);
+    return counts.events;
+}
+
+/* Executions put marks among their launches, as streams do, and take them back. */
+static void executions_of_a_model_leave_no_marks(void **state)
+{
+    aclmdlRI model;
+    uint64_t n;
+
+    assert_acl_ok(aclmdlRICaptureBegin(s.stream[0], ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+    assert_acl_ok(aclrtRecordEvent(s.event, s.stream[0]));
+    assert_acl_ok(aclrtStreamWaitEvent(s.stream[1], s.event));
+    for (int i = 0; i < 200; i++)
+        launch(s.stream[i % 2]);
+    assert_acl_ok(aclrtRecordEvent(s.event, s.stream[1]));
+    assert_acl_ok(aclrtStreamWaitEvent(s.stream[0], s.event));
+    assert_acl_ok(aclmdlRICaptureEnd(s.stream[0], &model));
+    for (int i = 0; i < 20; i++)
+        assert_acl_ok(aclmdlRIExecute(model, -1));
+    n = count_events();
+    for (int i = 0; i < 100; i++)
+        assert_acl_ok(aclmdlRIExecute(model, -1));
+    assert_true(count_events() <= n);
+    assert_acl_ok(aclmdlRIDestroy(model));
+}
+
 #define lanes_claim(f_) cmocka_unit_test_setup_teardown(f_, begin, end)
 
 int main(void)
@@ -417,6 +448,7 @@ int main(void)
         lanes_claim(launching_alone_lets_go_of_what_is_done),
         lanes_claim(a_stream_that_is_never_empty_lets_go_too),
         lanes_claim(figures_and_shortages_count_no_memory_of_done_work),
+        lanes_claim(executions_of_a_model_leave_no_marks),
         lanes_claim(a_stream_is_not_done_in_time),
         lanes_claim(an_event_is_not_complete_in_time),
         lanes_claim(a_record_is_waited_for_and_nothing_behind_it),

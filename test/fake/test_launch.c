@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "backend/cuda/driver.h"
+#include "fake/whole_driver.h"
 #include "fake/control.h"
 #include "support/support.h"
 #include "support/vmm.h"

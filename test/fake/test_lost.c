@@ -2,7 +2,7 @@
  * One GPU is lost, and the others are not.  Nothing brings a GPU back in a process, so each
  * claim has two of its own.
  */
-#include "backend/cuda/driver.h"
+#include "fake/whole_driver.h"
 #include "fake/control.h"
 #include "support/support.h"
 #include "support/vmm.h"

@@ -5,11 +5,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backend/cuda/driver.h"
+#include "fake/whole_driver.h"
 #include "support/support.h"
 
 #define AM_CU(need_, since_, name_, params_, args_) CUresult name_ params_;
-#include "backend/cuda/driver.def"
+#include "fake/whole_driver.def"
 #undef AM_CU
 
 /* What check() returns in a child that has the setting; -SIGNAL where it was killed. */

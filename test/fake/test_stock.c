@@ -1,14 +1,14 @@
 /* Addresses that the library keeps in stock: what the driver is asked for, and what not. */
 #include <stdlib.h>
 
-#include "backend/cuda/driver.h"
+#include "fake/whole_driver.h"
 #include "fake/control.h"
 #include "support/process.h"
 #include "support/support.h"
 #include "support/vmm.h"
 
 #define AM_CU(need_, since_, name_, params_, args_) CUresult name_ params_;
-#include "backend/cuda/driver.def"
+#include "fake/whole_driver.def"
 #undef AM_CU
 
 static uint64_t reservations(void)

@@ -87,7 +87,7 @@ static void ledger_make(void)
 
     unlink(path);
     keeper = enter();
-    require(!am_ledger_is_private(keeper) && am_ledger_try_charge(keeper, 0, AM_MIB) &&
+    require(!am_ledger_is_private(keeper) && am_ledger_charge(keeper, 0, AM_MIB) &&
                 am_ledger_share_add(keeper, 0, AM_MIB, &number) == ACL_SUCCESS,
             "a share");
 }
@@ -170,8 +170,7 @@ static void use(struct am_ledger *ledger, uint64_t number)
 
     for (int32_t device = 0; device < config.n_devices; device++) {
         require(am_ledger_in_use(ledger, device) <= CAPACITY, "more than there is");
-        if (am_ledger_try_charge(ledger, device, AM_MIB) ||
-            am_ledger_charge(ledger, device, AM_MIB)) {
+        if (am_ledger_charge(ledger, device, AM_MIB)) {
             require(am_ledger_in_use(ledger, device) >= AM_MIB, "without the ledger");
             if (am_ledger_share_add(ledger, device, AM_MIB, &own) == ACL_SUCCESS)
                 am_ledger_share_leave(ledger, own);

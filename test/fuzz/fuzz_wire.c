@@ -18,7 +18,6 @@
 
 #include "acl/acl.h"
 #include "core/device/device.h"
-#include "core/exchange/wire.h"
 #include "core/exchange/exchange.h"
 #include "core/ipc/share.h"
 #include "core/vmm/phys.h"

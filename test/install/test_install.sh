@@ -41,7 +41,7 @@ root=$temporary/moved
 [ -z "$(find -L "$root" -type l)" ] || fail "links lead somewhere"
 ! grep -rqF "$temporary" "$root" || fail "no file names the folder it was installed into"
 
-for document in "$root"/share/doc/aclmem/*.md "$root"/share/doc/aclmem/docs/*.md; do
+for document in "$root"/share/doc/aclmem/*.md "$root"/share/doc/aclmem/docs/*.md "$root"/share/doc/aclmem/docs/*/*.md; do
     for link in $(grep -o ']([^)#:]*[)#]' "$document" | sed 's/^](//; s/[)#]$//'); do
         [ -e "${document%/*}/$link" ] || fail "links of installed documents lead somewhere: $link in $document"
     done

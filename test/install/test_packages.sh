@@ -1,7 +1,8 @@
 #!/bin/sh
 # Installs the packages of a build into fresh systems and uses them there as others do:
 #
-#     test_packages.sh BUILD [SUITE...]        BUILD has deb/ and wheel/; the suites are bookworm if none is given
+#     test_packages.sh BUILD [SUITE...]        BUILD has deb/ and wheel/; the default is the suite of this
+#                                              Debian, and bookworm on other systems
 #
 # The systems are made with debootstrap (scripts/debian_system.sh), in BUILD/systems.  Where that cannot be done the
 # reason is printed and the exit status is 77.
@@ -9,7 +10,7 @@ set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 build=$(cd "$1" && pwd)
 shift
-[ $# -gt 0 ] || set -- bookworm
+[ $# -gt 0 ] || set -- "$(. /etc/os-release && [ "$ID" = debian ] && echo "$VERSION_CODENAME" || echo bookworm)"
 systems=$build/systems
 . "$here/../../scripts/debian_system.sh"
 
@@ -149,7 +150,7 @@ try_without_ucx() {
     tree=$build/without_ucx
     cmake -S "$here/../.." -B "$tree" -G Ninja -DACLMEM_UCX=OFF -DACLMEM_TESTS=ON >"$tree.log" 2>&1 &&
         cmake --build "$tree" --target all test_share_fabric >>"$tree.log" 2>&1 &&
-        ctest --test-dir "$tree" --output-on-failure -R '^(install.tree|share.fabric|fabric[.].*|unit.desk)$' >>"$tree.log" 2>&1 || {
+        ctest --test-dir "$tree" --output-on-failure -R '^(install.tree|share.fabric|fabric[.].*|unit.export_registry)$' >>"$tree.log" 2>&1 || {
         tail -n 30 "$tree.log"
         echo "FAILED: a build without UCX"
         exit 1

@@ -33,7 +33,8 @@
 #define APPLY(macro_, ...) macro_(__VA_ARGS__)
 #define UNWRAP(...) __VA_ARGS__
 
-#define VALUE(i_, arg_) memcpy(&call.arg[i_], &arg_, sizeof arg_);
+/* Of a struct the first 8 bytes. */
+#define VALUE(i_, arg_) memcpy(&call.arg[i_], &arg_, sizeof arg_ < 8 ? sizeof arg_ : 8);
 /* A parameter may be const, so it is not assigned to: it is another view of the value. */
 #define DECLARE(i_, param_) \
     union { \

@@ -15,7 +15,7 @@
 
 #include "api/api.h"
 #include "base/epoch.h"
-#include "layer/check.h"
+#include "layer/metadata.h"
 #include "layer/layers.h"
 
 #define PAGES ((size_t)4 * 4096)

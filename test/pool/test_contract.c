@@ -546,7 +546,7 @@ static void options_that_do_not_exist_are_refused(void **state)
     assert_says("stream_ops");
 }
 
-/* In a child no function of AscendCL works; frees come there all the same, and lose no block. */
+/* In a child no function of AscendCL works; frees are still called there, and lose no block. */
 static void a_free_without_a_device_loses_no_block(void **state)
 {
     aclmem_pool *pool = pool_make(0);
@@ -574,6 +574,74 @@ static void a_free_without_a_device_loses_no_block(void **state)
     assert_acl_ok(aclmem_pool_destroy(pool));
 }
 
+/* What a framework does: capture with blocks of a private pool, free them, replay. */
+static void a_pool_keeps_its_pages_as_long_as_a_model(void **state)
+{
+    const size_t size = 3u << 20;
+    aclmem_pool *pool = pool_make(0);
+    aclrtStream stream = stream_make();
+    aclmdlRI models[2];
+    char *in = take(pool, size, stream), *out = take(pool, size, stream);
+
+    fill(in, size, 7);
+    assert_acl_ok(aclmem_pool_freeze(pool, 1));
+    for (int i = 0; i < 2; i++) {
+        char *between;
+
+        assert_acl_ok(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+        between = take(pool, size, stream);
+        assert_acl_ok(aclrtMemcpyAsync(between, size, in, size,
+                                       ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
+        assert_acl_ok(aclmem_pool_free(pool, between));
+        assert_acl_ok(aclrtMemcpyAsync(out, size, between, size,
+                                       ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
+        assert_acl_ok(aclmdlRICaptureEnd(stream, &models[i]));
+        assert_acl_ok(aclmem_pool_add_model(pool, models[i]));
+    }
+    assert_acl_ok(aclmem_pool_freeze(pool, 0));
+    assert_int_equal(stats_of(pool).models, 2);
+    assert_acl_ok(aclmem_pool_free(pool, in));
+    assert_acl_ok(aclmem_pool_free(pool, out));
+    assert_acl_ok(aclrtSynchronizeDevice());
+    assert_acl_ok(aclmem_pool_forget_stream(pool, stream)); /* its blocks are idle */
+    assert_acl_ok(aclmem_pool_trim(pool, 0));
+    for (int i = 0; i < 2; i++) {
+        assert_acl_ok(aclmdlRIExecuteAsync(models[i], stream));
+        assert_acl_ok(aclrtSynchronizeStream(stream));
+        assert_filled(out, size, 7);
+        assert_int_equal(aclmem_pool_destroy(pool), ACL_ERROR_INVALID_PARAM);
+        assert_says("models use the pool");
+        assert_acl_ok(aclmdlRIDestroy(models[i]));
+    }
+    assert_int_equal(stats_of(pool).models, 0);
+    assert_acl_ok(aclmem_pool_trim(pool, 0));
+    assert_int_equal(stats_of(pool).held, 0);
+    assert_acl_ok(aclmem_pool_destroy(pool));
+    assert_acl_ok(aclrtDestroyStream(stream));
+}
+
+static void a_pool_for_models_keeps_idle_memory(void **state)
+{
+    aclmem_pool_options options = {.keep = 1};
+    aclrtStream stream = stream_make();
+    aclmem_pool *pool;
+    aclmdlRI model;
+
+    assert_acl_ok(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+    assert_acl_ok(aclmdlRICaptureEnd(stream, &model));
+    assert_acl_ok(aclmem_pool_create(0, &options, &pool));
+    assert_int_equal(aclmem_pool_add_model(pool, model), ACL_ERROR_INVALID_PARAM);
+    assert_says("default of keep");
+    assert_acl_ok(aclmem_pool_destroy(pool));
+    pool = pool_make(0);
+    assert_int_equal(aclmem_pool_add_model(pool, stream), ACL_ERROR_RT_INVALID_HANDLE);
+    assert_int_equal(stats_of(pool).models, 0);
+    assert_int_equal(aclmem_pool_add_model(NULL, model), ACL_ERROR_INVALID_PARAM);
+    assert_acl_ok(aclmem_pool_destroy(pool));
+    assert_acl_ok(aclmdlRIDestroy(model));
+    assert_acl_ok(aclrtDestroyStream(stream));
+}
+
 int main(void)
 {
     const struct CMUnitTest claims[] = {
@@ -598,6 +666,8 @@ int main(void)
         claim_both(a_page_that_is_mapped_twice_is_behind_one_block),
         claim(options_that_do_not_exist_are_refused),
         claim(a_free_without_a_device_loses_no_block),
+        claim(a_pool_keeps_its_pages_as_long_as_a_model),
+        claim(a_pool_for_models_keeps_idle_memory),
     };
 
     return run_claims(claims);

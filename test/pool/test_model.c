@@ -1,9 +1,9 @@
 /*
- * The whole pool on a played device (played.h): random operations, with a model of what is where.
+ * The whole pool on a fake device (fake_device.h): random operations, with a model of what is where.
  *
  *     test_pool_model [--seed N] [--operations N]
  *
- * A seed names a run of at most STEPS operations on a pool of its own; runs follow each other
+ * A seed names a run of at most STEPS operations on a separate pool; runs follow each other
  * until the operations are used up.  --operations 100000000 takes some minutes.  Blocks come
  * and go on four streams, are used on a second one, exported, put to sleep and woken; streams end
  * and others take their handles; the limit changes; graphs are captured; in two of three
@@ -16,7 +16,7 @@
 #include <string.h>
 
 #include "aclmem/pool.h"
-#include "played.h"
+#include "fake_device.h"
 
 #define N_BLOCKS 96u
 #define STEPS 20000u
@@ -42,7 +42,7 @@ struct run {
     bool is_frozen;
 };
 
-#define require played_require
+#define require fake_require
 
 static uint64_t below(struct run *r, uint64_t n)
 {
@@ -59,26 +59,26 @@ static size_t random_size(struct run *r)
     uint64_t n = largest[below(r, 5)];
     uint64_t units = below(r, 4) > 0 ? 1 + n * below(r, 8) / 8 : 1 + below(r, n);
 
-    return units * PLAYED_UNIT - below(r, 3) * 100;
+    return units * FAKE_UNIT - below(r, 3) * 100;
 }
 
-/* Fails only where a call of the device did, since the flag was last looked at. */
+/* Fails only where a call of the device did, since the flag was last read. */
 static void failure_explain(aclError rc, const char *what)
 {
-    if (played_has_failed() || rc == ACL_SUCCESS)
+    if (fake_has_failed() || rc == ACL_SUCCESS)
         return;
     fprintf(stderr, "%s: %d %s\n", what, rc, aclmem_pool_message());
     require(false, "failed without a reason");
 }
 
-/* Whether so many bytes may be refused: each block may be a run, with two pages at its ends. */
+/* Whether `size` bytes may be refused: each block may be a run, with two pages at its ends. */
 static bool is_short(struct run *r, size_t size)
 {
-    size_t held = size + 2 * PLAYED_PAGE;
+    size_t held = size + 2 * FAKE_PAGE;
 
     for (unsigned i = 0; i < N_BLOCKS; i++)
-        held += r->blocks[i].ptr != NULL ? r->blocks[i].size + 2 * PLAYED_PAGE : 0;
-    return r->is_frozen || held > r->limit * PLAYED_PAGE || held > r->room * PLAYED_PAGE;
+        held += r->blocks[i].ptr != NULL ? r->blocks[i].size + 2 * FAKE_PAGE : 0;
+    return r->is_frozen || held > r->limit * FAKE_PAGE || held > r->room * FAKE_PAGE;
 }
 
 /* After a failure the message names a size that does fit. */
@@ -90,7 +90,7 @@ static void largest_try(struct run *r, unsigned stream)
 
     if (size == 0)
         return;
-    if (aclmem_pool_malloc(r->pool, size, played_stream(stream), &ptr) != ACL_SUCCESS) {
+    if (aclmem_pool_malloc(r->pool, size, fake_stream(stream), &ptr) != ACL_SUCCESS) {
         fprintf(stderr, "%zu bytes: %s\n", size, aclmem_pool_message());
         require(false, "what would fit does not");
     }
@@ -104,12 +104,12 @@ static void block_make(struct run *r, struct block *b)
 
     *b = (struct block){
         .size = random_size(r),
-        .stream = (unsigned)below(r, PLAYED_STREAMS),
+        .stream = (unsigned)below(r, FAKE_STREAMS),
         .tag = (uint32_t)below(r, N_TAGS),
         .is_own = below(r, 64) == 0,
     };
-    played_has_failed();
-    rc = aclmem_pool_malloc_tagged(r->pool, b->size, played_stream(b->stream), b->tag,
+    fake_has_failed();
+    rc = aclmem_pool_malloc_tagged(r->pool, b->size, fake_stream(b->stream), b->tag,
                                    b->is_own ? ACLMEM_POOL_EXPORTABLE : 0, &b->ptr);
     if (rc != ACL_SUCCESS)
         b->ptr = NULL;
@@ -120,31 +120,31 @@ static void block_make(struct run *r, struct block *b)
     if (b->ptr == NULL)
         return;
     b->stamp = ++r->last_stamp;
-    played_own(b->ptr, b->size, b->stamp);
-    played_write(b->stream, b->ptr, b->size, b->stamp);
+    fake_own(b->ptr, b->size, b->stamp);
+    fake_write(b->stream, b->ptr, b->size, b->stamp);
 }
 
 static void block_check(struct block *b)
 {
     if (!b->is_asleep && !b->is_lost)
-        played_check(b->ptr, b->size, b->stamp);
+        fake_check(b->ptr, b->size, b->stamp);
 }
 
-/* Work of a second stream, behind that of the first; after its last use a block is freed. */
+/* Work of a second stream, after the work of the first; after its last use a block is freed. */
 static void block_use(struct run *r, struct block *b, bool is_last)
 {
-    unsigned other = (unsigned)below(r, PLAYED_STREAMS);
+    unsigned other = (unsigned)below(r, FAKE_STREAMS);
 
     if (b->is_asleep)
         return;
-    played_stream_follow(other, b->stream);
-    require(aclmem_pool_use(r->pool, b->ptr, played_stream(other)) == ACL_SUCCESS,
+    fake_stream_follow(other, b->stream);
+    require(aclmem_pool_use(r->pool, b->ptr, fake_stream(other)) == ACL_SUCCESS,
             "a use was refused");
-    played_write(other, b->ptr, b->size, b->stamp);
+    fake_write(other, b->ptr, b->size, b->stamp);
     b->is_lost = false;
     /* The next work of the first stream comes after it, but after a free only the pool orders it. */
     if (!is_last)
-        played_stream_follow(b->stream, other);
+        fake_stream_follow(b->stream, other);
 }
 
 static void block_end(struct run *r, struct block *b)
@@ -152,7 +152,7 @@ static void block_end(struct run *r, struct block *b)
     block_check(b);
     if (below(r, 4) == 0)
         block_use(r, b, true);
-    played_own(b->ptr, b->size, 0);
+    fake_own(b->ptr, b->size, 0);
     require(aclmem_pool_free(r->pool, b->ptr) == ACL_SUCCESS, "a free was refused");
     if (below(r, 64) == 0)
         require(aclmem_pool_free(r->pool, b->ptr) == ACL_ERROR_INVALID_PARAM,
@@ -191,12 +191,12 @@ static void sleep_or_wake(struct run *r)
     aclError rc;
 
     if (below(r, 2) == 0) {
-        played_has_failed();
+        fake_has_failed();
         rc = aclmem_pool_sleep(r->pool, tag, is_kept);
         failure_explain(rc, "sleep");
         states_read(r, is_kept);
     } else {
-        played_has_failed();
+        fake_has_failed();
         rc = aclmem_pool_wake(r->pool, tag);
         failure_explain(rc == ACL_ERROR_RT_MEMORY_ALLOCATION ? ACL_SUCCESS : rc, "wake");
         states_read(r, true);
@@ -212,24 +212,24 @@ static void sleep_or_wake(struct run *r)
 static void limit_change(struct run *r)
 {
     r->limit = 64 + below(r, 300);
-    played_set_limit(r->limit);
-    require(aclmem_pool_set_limit(r->pool, r->limit * PLAYED_PAGE) == ACL_SUCCESS,
+    fake_set_limit(r->limit);
+    require(aclmem_pool_set_limit(r->pool, r->limit * FAKE_PAGE) == ACL_SUCCESS,
             "a limit was refused");
 }
 
 static void stream_end(struct run *r)
 {
-    unsigned i = (unsigned)below(r, PLAYED_STREAMS);
+    unsigned i = (unsigned)below(r, FAKE_STREAMS);
 
-    require(aclmem_pool_forget_stream(r->pool, played_stream(i)) == ACL_SUCCESS,
+    require(aclmem_pool_forget_stream(r->pool, fake_stream(i)) == ACL_SUCCESS,
             "a stream was not forgotten");
-    played_stream_renew(i);
+    fake_stream_renew(i);
 }
 
 static void freeze(struct run *r, bool is_on)
 {
     require(aclmem_pool_freeze(r->pool, is_on) == ACL_SUCCESS, "not frozen");
-    played_set_capturing(is_on);
+    fake_set_capturing(is_on);
     r->is_frozen = is_on;
 }
 
@@ -240,8 +240,8 @@ static void step_seldom(struct run *r)
 
     switch (below(r, 16)) {
     case 0 ... 2:
-        played_has_failed();
-        rc = aclmem_pool_trim(r->pool, below(r, 4) * below(r, 100) * PLAYED_PAGE);
+        fake_has_failed();
+        rc = aclmem_pool_trim(r->pool, below(r, 4) * below(r, 100) * FAKE_PAGE);
         failure_explain(rc, "trim");
         break;
     case 3:
@@ -282,7 +282,7 @@ static void step(struct run *r)
             block_use(r, b, false);
         break;
     case 56 ... 62:
-        played_stream_run((unsigned)below(r, PLAYED_STREAMS), (uint32_t)below(r, 40));
+        fake_stream_run((unsigned)below(r, FAKE_STREAMS), (uint32_t)below(r, 40));
         break;
     default:
         step_seldom(r);
@@ -295,26 +295,26 @@ static void run_end(struct run *r)
     aclmem_pool_stats stats;
 
     freeze(r, false);
-    played_fail_every(0);
+    fake_fail_every(0);
     for (unsigned i = 0; i < N_BLOCKS; i++) {
         if (r->blocks[i].ptr != NULL)
             block_end(r, &r->blocks[i]);
     }
-    for (unsigned i = 0; i < PLAYED_STREAMS; i++)
-        played_stream_run(i, UINT32_MAX);
+    for (unsigned i = 0; i < FAKE_STREAMS; i++)
+        fake_stream_run(i, UINT32_MAX);
     /* A pool that could not be destroyed is whole. */
-    played_fail_every(r->last_stamp % 2 == 0 ? 2 : 0);
+    fake_fail_every(r->last_stamp % 2 == 0 ? 2 : 0);
     if (r->last_stamp % 2 == 0 && aclmem_pool_destroy(r->pool) == ACL_SUCCESS) {
-        played_end();
+        fake_end();
         return;
     }
-    played_fail_every(0);
+    fake_fail_every(0);
     require(aclmem_pool_trim(r->pool, 0) == ACL_SUCCESS, "the last trim failed");
     require(aclmem_pool_get_stats(r->pool, &stats) == ACL_SUCCESS, "no figures");
     require(stats.live == 0 && stats.n_live == 0, "a block is counted that is not there");
-    require(stats.held == 0 && played_held() == 0, "memory is left");
+    require(stats.held == 0 && fake_held() == 0, "memory is left");
     require(aclmem_pool_destroy(r->pool) == ACL_SUCCESS, "the pool is not destroyed");
-    played_end();
+    fake_end();
 }
 
 static void run(uint64_t seed, uint64_t n_steps)
@@ -326,20 +326,20 @@ static void run(uint64_t seed, uint64_t n_steps)
         below(&r, 2);
     r.limit = 64 + below(&r, 300);
     r.room = below(&r, 4) == 0 ? 120 : 600; /* may be less than the limit */
-    played_begin(r.room);
-    played_set_limit(r.limit);
-    options.limit = r.limit * PLAYED_PAGE;
+    fake_begin(r.room);
+    fake_set_limit(r.limit);
+    options.limit = r.limit * FAKE_PAGE;
     if (below(&r, 4) == 0)
-        options.keep = 1 + below(&r, 60) * PLAYED_PAGE;
+        options.keep = 1 + below(&r, 60) * FAKE_PAGE;
     if (below(&r, 2) == 0)
-        options.slack = below(&r, 30) * PLAYED_PAGE;
+        options.slack = below(&r, 30) * FAKE_PAGE;
     if (seed % 2 == 0)
         options.flags = ACLMEM_POOL_ALIASES;
-    played_set_aliased(options.flags != 0);
+    fake_set_aliased(options.flags != 0);
     require(aclmem_pool_create(0, &options, &r.pool) == ACL_SUCCESS, "no pool");
     if (seed % 3 != 0)
         r.fail_every = 2 + (unsigned)below(&r, 60);
-    played_fail_every(r.fail_every);
+    fake_fail_every(r.fail_every);
     while (n_steps-- > 0)
         step(&r);
     run_end(&r);

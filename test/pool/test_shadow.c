@@ -80,7 +80,7 @@ static void block_end(aclmem_pool *pool, struct block *b, aclrtStream *streams)
         aclrtStream other = streams[below(N_STREAMS)];
         aclrtEvent event;
 
-        /* Work of another stream, behind that of the first. */
+        /* Work of another stream, after the work of the first. */
         assert_acl_ok(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC));
         assert_acl_ok(aclrtRecordEvent(event, streams[b->stream]));
         assert_acl_ok(aclrtStreamWaitEvent(other, event));

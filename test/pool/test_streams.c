@@ -1,5 +1,5 @@
 /*
- * Streams that are not AscendCL's, as the options' stream_ops tell of them: work that does not end,
+ * Streams that are not AscendCL's, described by the stream_ops of the options: work that does not end,
  * calls that fail, and a device in between.
  */
 #include <stdlib.h>
@@ -102,7 +102,7 @@ static aclmem_pool *pool_make(size_t limit)
 
 static aclrtStream stream(uintptr_t i)
 {
-    return (aclrtStream)i; /* the pool never looks behind it */
+    return (aclrtStream)i; /* the pool does not dereference it */
 }
 
 static void *take(aclmem_pool *pool, size_t size, uintptr_t i)
@@ -172,7 +172,7 @@ static void a_block_that_a_second_stream_uses_comes_back_behind_that(void **stat
     end(pool);
 }
 
-/* Two idle pages, apart from each other, cannot move: the call has to end all the same. */
+/* Two idle pages, apart from each other, cannot move: the call has to end nevertheless. */
 static void a_device_that_answers_no_more_is_an_error(void **state)
 {
     aclmem_pool *pool = pool_make(PAGES(4));
@@ -194,7 +194,7 @@ static void a_device_that_answers_no_more_is_an_error(void **state)
     end(pool);
 }
 
-/* Streams beyond those that the pool knows have no order, and no event stands for them. */
+/* Streams beyond the limit of the pool have no order, and no event stands for them. */
 static void a_stream_without_a_slot_never_gets_memory_under_queued_work(void **state)
 {
     aclmem_pool *pool = pool_make(PAGES(100));

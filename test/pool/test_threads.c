@@ -119,7 +119,7 @@ static void *reuser(void *arg)
     return NULL;
 }
 
-/* Blocks of a tag of its own keep their contents, whatever other threads put to sleep. */
+/* Blocks with a separate tag keep their contents, whatever other threads put to sleep. */
 static void *keeper(void *arg)
 {
     void *ptr;

@@ -207,6 +207,34 @@ static void memory_streams_and_events_are_those_of_ascendcl(void **state)
     assert_refused(rtFree(p), ACL_ERROR_RT_PARAM_INVALID, "freed");
 }
 
+static void a_notify_orders_two_streams_of_the_threads_device(void **state)
+{
+    void *notify, *streams[2];
+    int32_t device = -1;
+    unsigned char *p, byte = 0;
+
+    assert_acl_ok(rtSetDevice(1));
+    assert_acl_ok(rtGetDevice(&device));
+    assert_int_equal(device, 1);
+    assert_acl_ok(rtMalloc((void **)&p, MIB, 2, 0));
+    assert_refused(rtNotifyCreate(0, &notify), ACL_ERROR_RT_PARAM_INVALID, "device 0");
+    assert_acl_ok(rtNotifyCreate(1, &notify));
+    for (int i = 0; i < 2; i++)
+        assert_acl_ok(rtStreamCreate(&streams[i], 0));
+    /* The second stream waits first. */
+    assert_acl_ok(rtNotifyWait(notify, streams[1]));
+    assert_acl_ok(aclrtMemsetAsync(p, MIB, 2, MIB, streams[1]));
+    assert_acl_ok(aclrtMemsetAsync(p, MIB, 1, MIB, streams[0]));
+    assert_acl_ok(rtNotifyRecord(notify, streams[0]));
+    assert_acl_ok(rtDeviceSynchronize());
+    assert_acl_ok(aclrtMemcpy(&byte, 1, p, 1, ACL_MEMCPY_DEVICE_TO_HOST));
+    assert_int_equal(byte, 2);
+    for (int i = 0; i < 2; i++)
+        assert_acl_ok(rtStreamDestroy(streams[i]));
+    assert_acl_ok(rtNotifyDestroy(notify));
+    assert_acl_ok(rtFree(p));
+}
+
 static void a_device_with_ddr_has_memory_too(void **state)
 {
     size_t left = 0, total = 0;
@@ -237,6 +265,7 @@ int main(void)
         claim(a_copy_of_another_kind_is_done),
         claim(memory_is_opened_by_name_and_closed_by_address),
         claim(memory_streams_and_events_are_those_of_ascendcl),
+        claim(a_notify_orders_two_streams_of_the_threads_device),
         claim_alone(a_device_with_ddr_has_memory_too),
         claim(a_physical_handle_is_freed),
     };

@@ -4,6 +4,7 @@ import ctypes
 import glob
 import json
 import os
+import pty
 import re
 import resource
 import subprocess
@@ -22,6 +23,11 @@ def hold(library, size):
         sys.exit(2)
     if acl.aclrtMalloc(ctypes.byref(block), ctypes.c_size_t(size), 0):
         sys.exit(3)
+    stream, model = ctypes.c_void_p(), ctypes.c_void_p()
+    if acl.aclrtCreateStream(ctypes.byref(stream)) or acl.aclmdlRICaptureBegin(stream, 0):
+        sys.exit(4)
+    if acl.aclmdlRICaptureEnd(stream, ctypes.byref(model)):
+        sys.exit(5)
     print("held", flush=True)
     sys.stdin.read()
 
@@ -64,7 +70,7 @@ class Command(unittest.TestCase):
         return done.stdout
 
     def holder(self):
-        """A process that holds 64 MB of device 0."""
+        """A process that holds 64 MB of device 0 and a captured model."""
         holder = subprocess.Popen(
             [sys.executable, os.path.abspath(__file__), "hold", LIBRARY, str(64 * MIB)],
             env=self.env,
@@ -82,6 +88,28 @@ class Command(unittest.TestCase):
                                   stdout=subprocess.PIPE, stderr=subprocess.PIPE, universal_newlines=True, preexec_fn=limit_locking)
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertEqual(done.stderr.count("host memory is not locked"), n, done.stderr)
+
+    def test_verbose_prints_refused_calls(self):
+        program = [sys.executable, os.path.abspath(__file__), "pin", LIBRARY, "0"]
+        for option, n in (("--quiet", 0), ("-v", 1)):
+            done = self.run_it("run", option, *program)
+            self.assertEqual(done.returncode, 2)
+            self.assertEqual(done.stderr.count("refusal: "), n, done.stderr)
+
+    def test_progress_of_many_runs_is_shown_on_terminals_only(self):
+        arguments = [COMMAND, "run", "--chaos", "1..4", "sleep", "1"]
+        ours, theirs = pty.openpty()
+        done = subprocess.run(arguments, env=self.env, stdout=subprocess.DEVNULL, stderr=theirs)
+        os.close(theirs)
+        self.assertEqual(done.returncode, 0)
+        shown = b""
+        try:
+            while True:
+                shown += os.read(ours, 65536)
+        except OSError:  # the other end is closed, and all is read
+            os.close(ours)
+        self.assertRegex(shown, rb"aclmem: seed [2-4] of 4")
+        self.assertNotIn("seed 3 of", self.run_it("run", "--chaos", "1..4", "true").stderr)
 
     def test_fabric_keys(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -130,16 +158,35 @@ class Command(unittest.TestCase):
                              ["usage", "Options", "Examples", "Exit codes"], name)
             for line in re.findall(r"^  (?:-\w, )?--[a-z-]+\S*(?: \S+)?\n? {2,}(\S.*)$", text, flags=re.M):
                 self.assertRegex(line, r"^[A-Z]", name)
+            codes = re.findall(r"^  (\S+) +\S", text.partition("Exit codes\n")[2], flags=re.M)
+            self.assertEqual(len(codes), len(set(codes)), name)
         codes = re.findall(r"^  (\S+) +\S", self.printed("run", "--help").partition("Exit codes\n")[2], flags=re.M)
         self.assertEqual(codes, ["0", "1", "2", "N", "99", "126", "127", "128+N"])
 
     def test_near_misses_are_named(self):
         for arguments, meant in ((["inof"], "info"), (["reprot"], "report"), (["run", "--chek=all", "true"], "--check"),
-                                 (["info", "--jsn"], "--json"), (["convert", "--outptu", "x"], "--output")):
+                                 (["info", "--jsn"], "--json"), (["convert", "--outptu", "x"], "--output"), (["conv"], "convert"),
+                                 (["convert", "--to", "csw", "x"], "csv"), (["replay", "--speed=recoded", "x"], "recorded"),
+                                 (["top", "--sort", "comand"], "command")):
             done = self.run_it(*arguments)
             self.assertEqual(done.returncode, 2)
             self.assertIn("did you mean %s?" % meant, done.stderr)
-        self.assertNotIn("did you mean", self.run_it("info", "--zzzzzz").stderr)
+        for arguments in (["info", "--zzzzzz"], ["nope"], ["top", "--sort", "size"]):
+            self.assertNotIn("did you mean", self.run_it(*arguments).stderr)
+
+    def test_words_of_options_are_listed_checked_and_completed(self):
+        for command, option, words in (("convert", "to", "folded|speedscope|perfetto|pytorch|csv|chrome|lines"), ("convert", "of", "peak|allocated|calls|time"),
+                                       ("replay", "allocator", "as-is|pool|aliases|mempool|malloc"), ("replay", "backend", "host|cuda"),
+                                       ("replay", "speed", "max|recorded"), ("top", "sort", "live|peak|rate|pid|command"), ("run", "stacks", "none|fast|full")):
+            self.assertIn("--%s %s" % (option, words), self.printed(command, "--help"))
+            done = self.run_it(command, "--" + option, "zzz", "file")
+            self.assertEqual(done.returncode, 2)
+            self.assertIn('--%s is "zzz", and takes %s\n' % (option, words), done.stderr)
+            spaced = words.replace("|", " ")
+            for form, text in (("bash", "'%s --%s') COMPREPLY=($(compgen -W '%s'"), ("zsh", "%s)|--%s=[|:(%s)"), ("fish", "%s|-l %s -x -a '%s'")):
+                description = self.printed("describe", form)
+                for part in (text % (command, option, spaced)).split("|"):
+                    self.assertIn(part, description, form)
 
     def test_json_goes_to_standard_output_or_to_a_file_in_every_command(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -197,11 +244,31 @@ class Command(unittest.TestCase):
         self.assertEqual(self.run_it("describe", "tcsh").returncode, 2)
 
     def test_bash_completes_by_the_description(self):
-        for words, expected in (("aclmem inf", "info"), ("aclmem run --junit", "--junit="), ("aclmem info --j", "--json")):
+        for words, expected in (("aclmem convert --to = py", "pytorch"), ("aclmem convert --of =", "peak allocated calls time"),
+                                ("aclmem replay --backend c", "cuda"), ("aclmem inf", "info"), ("aclmem run --junit", "--junit="), ("aclmem info --j", "--json")):
             script = "%s\nCOMP_WORDS=(%s); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _aclmem; echo ${COMPREPLY[@]}"
             done = subprocess.run(["bash", "-c", script % (self.printed("describe", "bash"), words)],
                                   stdout=subprocess.PIPE, universal_newlines=True)
             self.assertEqual(done.stdout.strip(), expected)
+
+    def test_run_lets_a_program_find_the_stand_in_for_torch_npu(self):
+        with tempfile.TemporaryDirectory() as folder:
+            stand_in = os.path.join(folder, "aclmem", "npu", "stand_in")
+            os.makedirs(stand_in)
+            with open(os.path.join(stand_in, "torch_npu.py"), "w", encoding="utf-8") as file:
+                file.write("print('the stand-in')\n")
+            done = self.run_it("run", "--torch-npu", sys.executable, "-c", "import torch_npu", PYTHONPATH="/nowhere:" + folder)
+            self.assertEqual((done.returncode, done.stdout), (0, "the stand-in\n"), done.stderr)
+        done = self.run_it("run", "--torch-npu", "--over", LIBRARY, "true")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("--torch-npu is for aclmem's device", done.stderr)
+
+    def test_run_names_where_it_searched_for_the_stand_in(self):
+        if os.path.exists(os.path.join(os.path.dirname(LIBRARY), "..", "python", "aclmem", "npu")):
+            self.skipTest("aclmem.npu is part of this build")
+        done = self.run_it("run", "--torch-npu", "true", PYTHONPATH="")
+        self.assertEqual(done.returncode, 2)
+        self.assertIn("neither in PYTHONPATH nor beside", done.stderr)
 
     def test_unknown_arguments_are_refused_with_2(self):
         for arguments in ([], ["inof"], ["info", "--jsn"], ["--version", "more"], ["info", "--json", "x"],
@@ -213,6 +280,7 @@ class Command(unittest.TestCase):
 
     def test_help_is_for_a_command_that_exists(self):
         self.assertEqual(self.printed("help"), self.printed("--help"))
+        self.assertEqual(self.printed("help", "help"), self.printed("--help"))
         self.assertEqual(self.printed("help", "run"), self.printed("run", "--help"))
         for arguments in (["--help", "leek"], ["help", "leek"], ["leek"]):
             done = self.run_it(*arguments)
@@ -315,6 +383,8 @@ class Command(unittest.TestCase):
         self.assertEqual(device["free"], device["capacity"] - device["used"])
         self.assertEqual((device["capacity"], device["processes"]), (1 << 30, 1))
         self.assertIn(" %d  %s" % (holder.pid, process["command"]), text)
+        self.assertEqual((process["models"], process["model_streams"]), (1, 1))
+        self.assertIn(" %d  captured models: 1, their streams: 1\n" % holder.pid, text)
         self.assertEqual(json.loads(self.printed("info", "--json"))["configurations"], idle["configurations"])
 
     def test_processes_behind_a_damaged_ledger_are_not_denied(self):

@@ -133,6 +133,8 @@ class Readers(unittest.TestCase):
         self.assertEqual([(r[0].split(), r[1]) for r in rows], [(["0", "0"], str(holder.pid))])
         self.assertGreaterEqual(int(rows[0][3]), 64)
         self.assertIn("No running processes found in NPU 1", text)
+        models = next([c.strip() for c in line.strip("|").split("|")] for line in lines if "Captured models" in line)
+        self.assertEqual((models[0], models[1], models[3]), ("Captured models: 1", str(holder.pid), "Streams: 1"))
         self.assertEqual(value(used, "HBM Capacity(MB)"), str(64 << 10))
 
     def test_memory_and_usages_have_the_names_of_their_family(self):

@@ -36,6 +36,9 @@ def hold(library):
             ret = acl.aclrtCreateStream(stream) or acl.aclrtCreateNotify(notify, ctypes.c_uint64(0))
             ret = ret or acl.aclrtWaitAndResetNotify(things[2], things[1], 0)
             ret = ret or acl.aclrtSynchronizeStreamWithTimeout(things[1], 1) != 507046
+        elif word == "capture":
+            ret = acl.aclrtCreateStream(stream) or acl.aclmdlRICaptureBegin(things[1], 0)
+            ret = ret or acl.aclmdlRICaptureEnd(things[1], other)
         elif word == "go":
             ret = acl.aclrtCreateStream(other) or acl.aclrtRecordNotify(things[2], things[3])
             ret = ret or acl.aclrtSynchronizeStream(things[1])
@@ -169,6 +172,12 @@ class Top(unittest.TestCase):
         self.assertRegex(self.once(), r"        stream \d+, 1 queued: until notify \d+ is recorded \(aclrtWaitAndResetNotify\)\n")
         self.ask(holder, "go")
         self.assertNotIn("until", self.once())
+
+    def test_captured_models_are_shown_with_their_streams(self):
+        holder = self.holder()
+        self.assertNotIn("models", self.once())
+        self.ask(holder, "capture")
+        self.assertIn("        captured models: 1, their streams: 1\n", self.once())
 
     def test_json_has_rates_from_the_second_sample_on(self):
         holder = self.holder()

@@ -3,6 +3,7 @@
 import json
 import os
 import pty
+import signal
 import subprocess
 import sys
 import tempfile
@@ -121,14 +122,17 @@ class Replay(unittest.TestCase):
              + forge.function(3, b"aclrtMemcpy", b"dst:p destMax:z src:p count:z kind:e")
              + forge.function(4, b"aclrtIpcOpenEventHandle", b"handle:v event:P")
              + forge.function(6, b"aclrtMalloc", b"devPtr:P size:z policy:e")
-             + forge.function(5, b"aclrtSynchronizeDevice", b""))
+             + forge.function(5, b"aclrtSynchronizeDevice", b"") + forge.function(7, b"aclrtFreeHost", b"hostPtr:p")
+             + forge.function(8, b"aclFinalize", b"") + forge.function(9, b"aclInit", b"configPath:s")
+             + forge.function(10, b"aclrtReserveMemAddress", b"virPtr:P size:z alignment:z expectPtr:p flags:x")
+             + forge.function(11, b"aclrtReleaseMemAddress", b"virPtr:p"))
     SET_DEVICE = forge.call(1, forge.signed(0))
 
-    def forged(self, *chunks):
+    def forged(self, *chunks, options=()):
         """The result of replaying a trace of one process with these chunks; it ends within a minute."""
         with open(self.trace, "wb") as file:
             file.write(forge.trace([forge.chunk(1, 0, 0, 1, self.BEGIN)] + list(chunks)))
-        done = subprocess.run([ACLMEM, "replay", self.trace, "--json"], capture_output=True, timeout=60)
+        done = subprocess.run([ACLMEM, "replay", self.trace, "--json", *options], capture_output=True, timeout=60)
         return done.returncode, json.loads(done.stdout or b"{}"), done.stderr.decode()
 
     def test_host_memory_is_not_written_behind_its_end(self):
@@ -140,6 +144,56 @@ class Replay(unittest.TestCase):
             copy = forge.call(3, forge.signed(at) + forge.varint(size) + forge.signed(device - host - at) + forge.varint(size) + forge.signed(2))
             code, played, said = self.forged(forge.chunk(1, 7, 0, 100, calls + copy + self.SET_DEVICE))
             self.assertEqual((code, played["calls"], played["differences"]), (0, 5, 0), said)
+
+    DEVICE, HOST, SIZE = 1 << 40, 1 << 41, 4096
+    ALLOCATE = (SET_DEVICE + forge.call(6, forge.varint(SIZE) + forge.signed(0), forge.signed(DEVICE))
+                + forge.call(2, forge.varint(SIZE), forge.signed(HOST - DEVICE)))
+
+    def copy_to(self, host, before, result=0):
+        """A copy from the device to the host address; `before` is the last pointer of the trace."""
+        return forge.call(3, forge.signed(host - before) + forge.varint(self.SIZE) + forge.signed(self.DEVICE - host)
+                          + forge.varint(self.SIZE) + forge.signed(2), result=result)
+
+    def test_a_freed_host_address_is_refused(self):
+        """A copy that failed in the recording fails with the same code; so does a second free."""
+        freed = (forge.call(7, forge.signed(0)) + self.copy_to(self.HOST, self.HOST, result=107000)
+                 + forge.call(7, forge.signed(self.HOST - self.DEVICE), result=107000))
+        code, played, said = self.forged(forge.chunk(1, 7, 0, 100, self.ALLOCATE + freed))
+        self.assertEqual((code, played["calls"], played["differences"]), (0, 6, 0), said)
+
+    def test_at_a_freed_host_address_the_program_may_have_its_own_memory(self):
+        calls = self.ALLOCATE + forge.call(7, forge.signed(0)) + self.copy_to(self.HOST, self.HOST)
+        code, played, said = self.forged(forge.chunk(1, 7, 0, 100, calls))
+        self.assertEqual((code, played["calls"], played["differences"]), (0, 5, 0), said)
+
+    def test_no_address_is_used_again_after_the_library_has_stopped(self):
+        again = (forge.call(8) + forge.call(9, empty=1) + self.SET_DEVICE
+                 + forge.call(6, forge.varint(self.SIZE) + forge.signed(0), forge.signed(self.DEVICE - self.HOST))
+                 + self.copy_to(self.HOST, self.DEVICE, result=107000) + forge.call(7, forge.signed(self.HOST - self.DEVICE), result=107000))
+        code, played, said = self.forged(forge.chunk(1, 7, 0, 100, self.ALLOCATE + again))
+        self.assertEqual((code, played["calls"], played["differences"]), (0, 9, 0), said)
+
+    def test_a_released_address_is_refused(self):
+        """The kernel may give the address to anything of the replay."""
+        at, size = 1 << 42, 1 << 30
+        reserve = forge.call(10, forge.varint(size) + forge.varint(0) + forge.signed(-self.HOST) + forge.varint(1), forge.signed(at))
+        calls = (self.ALLOCATE + reserve
+                 + forge.call(11, forge.signed(0)) + self.copy_to(at, at, result=107000))
+        code, played, said = self.forged(forge.chunk(1, 7, 0, 100, calls))
+        self.assertEqual((code, played["calls"], played["differences"]), (0, 6, 0), said)
+
+    def test_host_memory_has_a_limit(self):
+        """Of three blocks of 4 MB two are allocated, and one more after a free; a copy may not exceed the limit either."""
+        block = lambda at, before: forge.call(2, forge.varint(4 << 20), forge.signed(at - before))  # noqa: E731
+        first, second, third = 1 << 41, 2 << 41, 3 << 41
+        calls = (self.SET_DEVICE + block(first, 0) + block(second, first) + block(third, second)
+                 + forge.call(7, forge.signed(first - third)) + block(third, first) + self.copy_to(1 << 30, third))
+        code, played, said = self.forged(forge.chunk(1, 7, 0, 100, calls), options=("--host-memory", "8M"))
+        self.assertEqual((code, played["calls"], played["skipped"], played["differences"]), (0, 5, 2, 0), said)
+        self.assertIn("more than 8.0 MB of host memory were left out; --host-memory SIZE", said)
+        code, played, said = self.forged(forge.chunk(1, 7, 0, 100, calls))
+        self.assertEqual((played["calls"], played["skipped"]), (7, 0), said)
+        self.assertNotIn("host memory", said)
 
     def test_a_missing_struct_is_not_passed_by_value(self):
         opened = forge.call(4, b"", forge.signed(4096), empty=1)
@@ -178,9 +232,26 @@ class Replay(unittest.TestCase):
         self.assertRegex(shown, r"\rreplaying \[#*\.*\] +\d+ %")
         self.assertTrue(shown.endswith("\r\x1b[K"), repr(shown))  # the line is empty again
 
+    def test_an_interrupted_replay_ends(self):
+        """The second call is 1,000 s later."""
+        calls = self.SET_DEVICE + forge.call(5, gap=1000000000000)
+        with open(self.trace, "wb") as file:
+            file.write(forge.trace([forge.chunk(1, 0, 0, 1, self.BEGIN), forge.chunk(1, 7, 0, 100, calls)]))
+        ours, theirs = pty.openpty()
+        with subprocess.Popen([ACLMEM, "replay", self.trace, "--speed", "recorded"], stdout=subprocess.PIPE, stderr=theirs,
+                              preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL)) as process:
+            os.close(theirs)
+            shown = b""
+            while b"replaying" not in shown:
+                shown += os.read(ours, 65536)
+            process.send_signal(signal.SIGINT)
+            self.assertEqual((process.wait(), process.stdout.read()), (-signal.SIGINT, b""))  # its processes have ended, too
+        os.close(ours)
+
     def test_wrong_arguments_are_named(self):
         self.record(PLAYER, "10", "1")
-        self.assertIn("max or recorded", call("replay", self.trace, "--speed", "x", code=2)[1])
+        self.assertIn("takes max|recorded", call("replay", self.trace, "--speed", "x", code=2)[1])
+        self.assertIn("takes a size", call("replay", self.trace, "--host-memory", "8X", code=2)[1])
         self.assertIn("as-is", call("replay", ACLMEM, "--allocator", "as-is", code=2)[1])
 
 

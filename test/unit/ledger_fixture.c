@@ -56,8 +56,7 @@ struct am_ledger *open_shared(void)
 
 bool charge(struct am_ledger *ledger, int32_t device, size_t size)
 {
-    return am_ledger_try_charge(ledger, device, size) ||
-           am_ledger_charge(ledger, device, size);
+    return am_ledger_charge(ledger, device, size);
 }
 
 uint64_t share(struct am_ledger *ledger, int32_t device, size_t size)

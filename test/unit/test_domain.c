@@ -1,4 +1,4 @@
-/* Charges of a memory domain, and the credits of threads that meet there. */
+/* Charges of a memory domain. */
 #include "unit.h"
 
 #include "acl/error_codes/rt_error_codes.h"
@@ -12,7 +12,7 @@ static int open_one(void **state)
 {
     struct am_domain *domain;
 
-    if (am_domain_create(-1, -1, CAPACITY, &domain) != ACL_SUCCESS)
+    if (am_domain_create(-1, -1, CAPACITY, NULL, &domain) != ACL_SUCCESS)
         return -1;
     *state = domain;
     return 0;
@@ -30,12 +30,7 @@ static aclError charge(struct am_domain *domain, size_t size)
     return am_domain_charge(domain, size, size);
 }
 
-static size_t room(struct am_domain *domain)
-{
-    return CAPACITY - am_domain_in_use(domain);
-}
-
-static void one_thread_keeps_no_credit(void **state)
+static void a_charge_counts_until_it_is_dropped(void **state)
 {
     struct am_domain *domain = *state;
 
@@ -48,96 +43,9 @@ static void one_thread_keeps_no_credit(void **state)
     assert_int_equal(domain->peak, AM_CHUNK);
 }
 
-/* As if another thread had been at the figures at the same time. */
-static void keep_credit(struct am_domain *domain)
-{
-    domain->has_credits = true;
-    domain->part[am_shard()].keeps = true;
-}
-
-static void a_credit_is_free_memory(void **state)
-{
-    struct am_domain *domain = *state;
-
-    keep_credit(domain);
-    assert_int_equal(charge(domain, 4 * AM_MIB), ACL_SUCCESS);
-    assert_int_equal(room(domain), CAPACITY - 4 * AM_MIB);
-    am_domain_uncharge(domain, 4 * AM_MIB);
-    assert_int_equal(domain->used, 4 * AM_MIB); /* kept, */
-    assert_int_equal(room(domain), CAPACITY);   /* and free all the same */
-    assert_int_equal(charge(domain, 2 * AM_MIB), ACL_SUCCESS);
-    assert_int_equal(domain->used, 4 * AM_MIB);
-    assert_int_equal(room(domain), CAPACITY - 2 * AM_MIB);
-    am_domain_uncharge(domain, 2 * AM_MIB);
-}
-
-static void a_credit_has_a_limit(void **state)
-{
-    struct am_domain *domain = *state;
-
-    keep_credit(domain);
-    assert_int_equal(charge(domain, 100 * AM_MIB), ACL_SUCCESS);
-    for (int i = 0; i < 50; i++)
-        am_domain_uncharge(domain, 2 * AM_MIB);
-    assert_true(domain->used > 0 && domain->used <= 8 * AM_MIB);
-    assert_int_equal(charge(domain, 100 * AM_MIB), ACL_SUCCESS);
-    am_domain_uncharge(domain, 100 * AM_MIB); /* more than a credit holds */
-    assert_true(domain->used <= 8 * AM_MIB);
-}
-
-static void a_small_domain_has_no_credit(void **state)
-{
-    struct am_domain *domain;
-
-    assert_int_equal(am_domain_create(-1, -1, AM_GIB, &domain), ACL_SUCCESS);
-    keep_credit(domain);
-    assert_int_equal(charge(domain, AM_CHUNK), ACL_SUCCESS);
-    am_domain_uncharge(domain, AM_CHUNK);
-    assert_int_equal(domain->used, 0);
-    am_domain_close(domain);
-    am_domain_put(domain);
-}
-
-/* Leaves a credit behind in the shard of this thread. */
-static const char *leave_credit(struct worker *self)
-{
-    struct am_domain *domain = self->shared;
-
-    keep_credit(domain);
-    worker_check(charge(domain, 4 * AM_MIB) == ACL_SUCCESS);
-    am_domain_uncharge(domain, 4 * AM_MIB);
-    return NULL;
-}
-
-static void credits_serve_whoever_needs_the_memory(void **state)
-{
-    struct am_domain *domain = *state;
-    struct worker workers[8];
-
-    for (unsigned i = 0; i < 8; i++)
-        workers[i] = (struct worker){.run = leave_credit, .shared = domain};
-    assert_null(run_workers(workers, 8));
-    assert_true(domain->used >= 8 * 4 * AM_MIB);
-    assert_int_equal(room(domain), CAPACITY);
-    assert_int_equal(charge(domain, CAPACITY), ACL_SUCCESS);
-    assert_int_equal(charge(domain, AM_CHUNK), ACL_ERROR_RT_MEMORY_ALLOCATION);
-    assert_int_equal(room(domain), 0);
-    am_domain_uncharge(domain, CAPACITY);
-}
-
-static void credits_go_when_the_device_is_no_longer_used(void **state)
-{
-    struct am_domain *domain = *state;
-
-    assert_null(run_thread(leave_credit, domain));
-    assert_int_equal(domain->used, 4 * AM_MIB);
-    am_domain_unuse(domain);
-    assert_int_equal(domain->used, 0);
-}
-
 #define N_PAIRS 20000
 
-/* Never more than there is, whoever has it, with credits or without. */
+/* Never more than there is, whichever thread has it. */
 static atomic_size_t held;
 
 static const char *charge_and_uncharge(struct worker *self)
@@ -160,7 +68,6 @@ static const char *charge_little(struct worker *self)
 {
     struct am_domain *domain = self->shared;
 
-    keep_credit(domain);
     for (unsigned i = 0; i < N_PAIRS; i++) {
         if (charge(domain, AM_CHUNK) != ACL_SUCCESS)
             continue;
@@ -187,12 +94,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define on_a_domain(f_) cmocka_unit_test_setup_teardown(f_, open_one, close_one)
-        on_a_domain(one_thread_keeps_no_credit),
-        on_a_domain(a_credit_is_free_memory),
-        on_a_domain(a_credit_has_a_limit),
-        cmocka_unit_test(a_small_domain_has_no_credit),
-        on_a_domain(credits_serve_whoever_needs_the_memory),
-        on_a_domain(credits_go_when_the_device_is_no_longer_used),
+        on_a_domain(a_charge_counts_until_it_is_dropped),
         on_a_domain(threads_never_have_more_than_there_is),
     };
 

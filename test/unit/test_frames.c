@@ -91,10 +91,6 @@ static void assert_counted(struct host_bank *bank, struct am_mem *mems, size_t n
         assert_int_equal(seen[bank->spare[i]]++, 0);
         assert_int_equal(bank->store.state[bank->spare[i]], 0);
     }
-    for (size_t i = 0; i < AM_SHARDS; i++) {
-        for (size_t k = 0; k < bank->part[i].n; k++, n_in_use++)
-            assert_int_equal(seen[bank->part[i].frame[k]]++, 0);
-    }
     for (size_t i = 0; i < N_FRAMES; i++)
         assert_int_equal(seen[i], i < bank->fresh);
     assert_int_equal(bank->n_used + bank->n_clean + (N_FRAMES - bank->fresh) + n_in_use,
@@ -300,58 +296,6 @@ static void what_the_system_does_not_take_back_is_kept_and_used_again(void **sta
     host_mem_destroy(&mem);
 }
 
-/* As if this thread had met another one at the bank's lock. */
-static void keep_frames(struct host_bank *bank)
-{
-    bank->part[am_shard()].keeps = true;
-}
-
-static void a_thread_that_met_others_keeps_single_frames(void **state)
-{
-    struct host_bank *bank = *state;
-    struct am_mem mems[8];
-
-    keep_frames(bank);
-    for (size_t i = 0; i < AM_ARRAY_SIZE(mems); i++)
-        mems[i] = take(bank, 1);
-    for (size_t i = 0; i < AM_ARRAY_SIZE(mems); i++)
-        host_mem_destroy(&mems[i]);
-    assert_int_equal(bank->part[am_shard()].n, HOST_PART_FRAMES);
-    assert_int_equal(bank->n_clean, AM_ARRAY_SIZE(mems) - HOST_PART_FRAMES);
-    assert_counted(bank, NULL, 0);
-    mems[0] = take(bank, 1);
-    assert_int_equal(bank->part[am_shard()].n, HOST_PART_FRAMES - 1);
-    host_mem_destroy(&mems[0]);
-}
-
-static const char *leave_frames(struct worker *self)
-{
-    struct host_bank *bank = self->shared;
-    struct am_mem mems[HOST_PART_FRAMES];
-
-    keep_frames(bank);
-    for (size_t i = 0; i < HOST_PART_FRAMES; i++)
-        worker_check(host_mem_create(&bank->base, AM_CHUNK, -1, &mems[i]) == ACL_SUCCESS);
-    for (size_t i = 0; i < HOST_PART_FRAMES; i++)
-        host_mem_destroy(&mems[i]);
-    return NULL;
-}
-
-static void frames_of_shards_serve_whoever_needs_them(void **state)
-{
-    struct host_bank *bank = *state;
-    struct worker workers[4];
-    struct am_mem all;
-
-    for (unsigned i = 0; i < 4; i++)
-        workers[i] = (struct worker){.run = leave_frames, .shared = bank};
-    assert_null(run_workers(workers, 4));
-    all = take(bank, N_FRAMES);
-    assert_counted(bank, &all, 1);
-    host_mem_destroy(&all);
-    assert_counted(bank, NULL, 0);
-}
-
 static atomic_uchar is_out[N_FRAMES];
 
 /* No more threads than frames, as the core sees to. */
@@ -376,10 +320,8 @@ static void no_two_threads_have_one_frame(void **state)
     struct am_mem most = take(bank, N_FRAMES - 8);
     struct worker workers[8];
 
-    for (unsigned i = 0; i < 8; i++) {
-        bank->part[i].keeps = true;
+    for (unsigned i = 0; i < 8; i++)
         workers[i] = (struct worker){.run = take_and_give, .shared = bank};
-    }
     assert_null(run_workers(workers, 8));
     assert_counted(bank, &most, 1);
     host_mem_destroy(&most);
@@ -451,8 +393,6 @@ int main(void)
         on_a_bank(what_came_from_the_system_again_reads_as_zero),
         on_a_bank(neighbours_go_back_in_one_call),
         on_a_bank(what_the_system_does_not_take_back_is_kept_and_used_again),
-        on_a_bank(a_thread_that_met_others_keeps_single_frames),
-        on_a_bank(frames_of_shards_serve_whoever_needs_them),
         on_a_bank(no_two_threads_have_one_frame),
         on_a_bank(no_memory_for_the_list_takes_no_frame),
         cmocka_unit_test(committed_memory_is_there_when_it_is_allocated),

@@ -9,7 +9,6 @@
 #include "core/pool/mempool_pool.h"
 #include "core/vmm/phys.h"
 #include "core/vmm/vspace.h"
-#include "core/vmm/arena.h"
 #include "core/vmm/reservation.h"
 #include "support/pools.h"
 #include "support/process.h"
@@ -71,7 +70,7 @@ static void a_mapping_does_not_outlive_the_reset_of_its_device(void **state)
         fail_msg("%s", failure);
     assert_acl_ok(aclrtSetDevice(0));
     assert_acl_ok(aclrtResetDevice(0)); /* memory that came after the last reset */
-    assert_int_equal(am_tally_sum(&am_vspace.n_mappings), 0);
+    assert_int_equal(am_counter_sum(&am_vspace.n_mappings), 0);
     assert_int_equal(am_phys_count(), 0);
 }
 
@@ -144,7 +143,7 @@ static void a_map_of_a_freed_handle_leaves_other_mappings_alone(void **state)
     assert_acl_ok(aclrtReserveMemAddress(&va, 2 * CHUNK, 0, NULL, 1));
     race.va = va;
     assert_null(run_workers(workers, 3));
-    assert_int_equal(am_tally_sum(&am_vspace.n_mappings), 0);
+    assert_int_equal(am_counter_sum(&am_vspace.n_mappings), 0);
     assert_int_equal(am_phys_count(), 0); /* each reference was dropped */
     assert_acl_ok(aclrtReleaseMemAddress(va));
     is_over = false;
@@ -219,8 +218,7 @@ static void managed_memory_that_comes_late_stays(void **state)
 
     assert_acl_ok(aclrtSetDevice(0));
     assert_acl_ok(aclrtMemAllocManaged(&p, CHUNK, ACL_RT_MEM_ATTACH_GLOBAL));
-    am_vspace_release_all(); /* as the stop of the library does, with the next line */
-    am_arena_forget_all();
+    am_vspace_release_all(); /* as the stop of the library does */
     assert_true(am_vspace_is_reserved((uintptr_t)p, CHUNK, NULL));
     assert_acl_ok(aclrtMemset(p, CHUNK, 1, CHUNK));
     assert_acl_ok(aclrtFree(p));

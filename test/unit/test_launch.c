@@ -225,7 +225,7 @@ static bool collect(unsigned queue)
 
 static int wait_launched(unsigned queue)
 {
-    return am_queue_wait_launched(&t.queue[queue], AM_FOREVER);
+    return am_stall_wait_launched(&t.queue[queue], AM_FOREVER);
 }
 
 /* ---- what is claimed ---- */
@@ -416,10 +416,10 @@ static void a_wait_with_a_timeout_ends(void **state)
 {
     jobs_put(0, "A");
     clock_tick = AM_MILLISECOND;
-    assert_int_equal(am_queue_wait_launched(&t.queue[0], AM_MILLISECOND), ETIMEDOUT);
+    assert_int_equal(am_stall_wait_launched(&t.queue[0], AM_MILLISECOND), ETIMEDOUT);
     assert_int_equal(device.n_syncs, 0); /* the driver's own wait has no limit */
     device_do(0, 1);
-    assert_int_equal(am_queue_wait_launched(&t.queue[0], 60 * SECOND), 0);
+    assert_int_equal(am_stall_wait_launched(&t.queue[0], 60 * SECOND), 0);
     clock_tick = 0;
     assert_string_equal(t.dropped, "A");
 }

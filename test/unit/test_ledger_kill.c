@@ -81,7 +81,7 @@ static int end(void **state)
 
 static bool charge(struct am_ledger *ledger, size_t size)
 {
-    return am_ledger_try_charge(ledger, 0, size) || am_ledger_charge(ledger, 0, size);
+    return am_ledger_charge(ledger, 0, size);
 }
 
 /* ---- the matrix ---- */
@@ -330,7 +330,7 @@ a_stopped_process_is_named_and_hinders_only_calls_that_need_the_lock(void **stat
     peer_await_stop(&other);
     snprintf(text, sizeof text, "locked by process %d (test_unit_ledge)", (int)other.pid);
 
-    assert_true(am_ledger_try_charge(mine, 0, PIECE)); /* takes no lock */
+    assert_true(ledger_try_charge(mine, 0, PIECE)); /* takes no lock */
     (void)am_error_take_messages();
     assert_int_equal(am_ledger_share_add(mine, 0, PIECE, &number),
                      ACL_ERROR_RT_RESOURCE_ALLOC_FAIL);
@@ -392,7 +392,7 @@ static int play_race(void)
     uint64_t number;
 
     am_fault_arm_signal(1, SIGSTOP);
-    peer_answer(am_ledger_try_charge(ledger, 0, CAPACITY));
+    peer_answer(ledger_try_charge(ledger, 0, CAPACITY));
     return peer_next(&number) ? 1 : 0;
 }
 
@@ -403,7 +403,7 @@ two_processes_that_charge_at_once_do_not_both_get_the_last_memory(void **state)
     uint64_t was_given;
 
     peer_await_stop(&other); /* it has seen that there is room */
-    assert_true(am_ledger_try_charge(mine, 0, PIECE));
+    assert_true(ledger_try_charge(mine, 0, PIECE));
     assert_int_equal(kill(other.pid, SIGCONT), 0);
     assert_true(peer_hear(&other, &was_given));
     assert_int_equal(was_given, 0);
@@ -492,27 +492,6 @@ static void an_executed_child_does_not_keep_it_either(void **state)
     assert_child_keeps_nothing("spawn");
 }
 
-/* As a process does that has forked. */
-static void
-a_second_mapping_of_the_segment_hides_a_death_for_some_milliseconds(void **state)
-{
-    struct peer other;
-    uint64_t child;
-    void *segment;
-
-    setenv("ACLMEM_RUNTIME_DIR", folder, 1);
-    setenv("ACLMEM_MEMORY", "100M", 1);
-    other = peer_start("spawn");
-    assert_true(peer_hear(&other, &child));
-    segment = am_segment_map(mine->segment, LEDGER_SIZE, 0);
-    assert_true(segment != MAP_FAILED);
-    assert_int_equal(am_ledger_in_use(mine, 0), PIECE);
-    peer_kill(&other, SIGKILL);
-    mine->checked = 0; /* long ago */
-    assert_int_equal(am_ledger_in_use(mine, 0), 0);
-    munmap(segment, LEDGER_SIZE);
-}
-
 /* ---- many ---- */
 
 enum { UNITS = 10, TURNS = 20000, PROCESSES = 8 };
@@ -541,7 +520,7 @@ static int play_crowd(void)
     for (int i = 0; i < TURNS; i++) {
         size_t units = 1 + (size_t)(i % 4);
 
-        if (!am_ledger_try_charge(ledger, 0, units * CAPACITY / UNITS))
+        if (!ledger_try_charge(ledger, 0, units * CAPACITY / UNITS))
             continue;
         n_taken++;
         if (atomic_fetch_add(given, units) + units > UNITS)
@@ -609,7 +588,6 @@ int main(int argc, char **argv)
         claim(two_processes_that_charge_at_once_do_not_both_get_the_last_memory),
         claim(a_forked_child_does_not_keep_its_parents_memory),
         claim(an_executed_child_does_not_keep_it_either),
-        claim(a_second_mapping_of_the_segment_hides_a_death_for_some_milliseconds),
         claim(no_more_is_given_than_there_is),
     };
 

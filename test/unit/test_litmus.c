@@ -214,7 +214,7 @@ static const char *ledger_use(struct worker *self)
     for (unsigned i = 0; i < ROUNDS; i++) {
         int n;
 
-        if (!am_ledger_try_charge(ledger, 0, MORE_THAN_HALF))
+        if (!ledger_try_charge(ledger, 0, MORE_THAN_HALF))
             continue;
         n = atomic_fetch_add(&n_inside, 1);
         atomic_fetch_sub(&n_inside, 1);

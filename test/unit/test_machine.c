@@ -7,7 +7,6 @@
 
 #include "base/machine.h"
 #include "base/util.h"
-#include "base/uuid.h"
 
 #define INSTALLED (64 * AM_GIB)
 

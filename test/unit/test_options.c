@@ -260,6 +260,19 @@ static void the_environment_wins_over_the_file_and_the_file_over_the_default(voi
     assert_false(am_option_is_set(AM_OPTION_devices));
 }
 
+static void an_old_name_counts_where_the_new_one_is_not_set(void **state)
+{
+    setenv("ACLMEM_PATIENCE", "7", 1);
+    assert_int_equal(am_options_read_environment(room.why), 0);
+    assert_int_equal(am_option_number(AM_OPTION_stall_timeout), 7);
+    am_options_reset();
+    setenv("ACLMEM_STALL_TIMEOUT", "9", 1);
+    assert_int_equal(am_options_read_environment(room.why), 0);
+    assert_int_equal(am_option_number(AM_OPTION_stall_timeout), 9);
+    unsetenv("ACLMEM_PATIENCE");
+    unsetenv("ACLMEM_STALL_TIMEOUT");
+}
+
 static void a_wrong_variable_is_named_in_full(void **state)
 {
     setenv("ACLMEM_RULES", "lax", 1);
@@ -381,6 +394,7 @@ int main(void)
         from_defaults(a_very_long_value_is_refused_by_every_type),
         from_defaults(an_unknown_option_is_refused_with_the_nearest),
         from_defaults(the_environment_wins_over_the_file_and_the_file_over_the_default),
+        from_defaults(an_old_name_counts_where_the_new_one_is_not_set),
         from_defaults(a_wrong_variable_is_named_in_full),
         from_defaults(the_walk_gives_each_unknown_variable_once_with_the_nearest),
         from_defaults(a_name_longer_than_any_option_is_named_by_its_beginning),

@@ -1,4 +1,4 @@
-/* Processes are told apart, with descriptors of them and without. */
+/* Processes are distinguished by their descriptors. */
 #include "unit.h"
 
 #include <errno.h>
@@ -8,24 +8,6 @@
 #include <unistd.h>
 
 #include "base/process.h"
-
-static int with_descriptors(void **state)
-{
-    am_process_forget_pidfds(false);
-    return 0;
-}
-
-static int without_descriptors(void **state)
-{
-    am_process_forget_pidfds(true);
-    return 0;
-}
-
-static int forget(void **state)
-{
-    am_process_forget_pidfds(false);
-    return 0;
-}
 
 /* A child that waits to be killed. */
 static pid_t child_start(void)
@@ -137,21 +119,15 @@ static void a_peer_that_is_gone_is_not_alive(void **state)
     close(pair[1]);
 }
 
-#define both(f_) \
-    {#f_, f_, with_descriptors, forget, NULL}, \
-    { \
-        "without pidfds: " #f_, f_, without_descriptors, forget, NULL \
-    }
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        both(a_process_lives_until_it_ends),
-        both(a_process_that_has_ended_is_not_found),
-        both(ids_that_no_process_can_have_are_not_found),
-        both(the_own_id_leads_to_the_own_process),
-        both(the_peer_of_a_socket_is_who_made_it),
-        both(a_peer_that_is_gone_is_not_alive),
+        cmocka_unit_test(a_process_lives_until_it_ends),
+        cmocka_unit_test(a_process_that_has_ended_is_not_found),
+        cmocka_unit_test(ids_that_no_process_can_have_are_not_found),
+        cmocka_unit_test(the_own_id_leads_to_the_own_process),
+        cmocka_unit_test(the_peer_of_a_socket_is_who_made_it),
+        cmocka_unit_test(a_peer_that_is_gone_is_not_alive),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/random.h"
+#include "base/sys.h"
 #include "support/support.h"
 #include "support/vmm.h"
 

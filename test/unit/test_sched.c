@@ -96,6 +96,52 @@ static void waking_is_for_all_who_wait(void **state)
     assert_string_equal(t.ran, "acb");
 }
 
+struct changing {
+    struct note note;
+    struct am_waitlist first, second;
+    bool is_open;
+};
+
+/* The condition of the first list holds when it is read again after joining the list. */
+static enum am_poll changing_poll(struct am_task *task)
+{
+    struct changing *changing = (struct changing *)task;
+
+    am_waitlist_join(&changing->first, task);
+    am_waitlist_join(&changing->second, task);
+    return changing->is_open ? AM_POLL_READY : AM_POLL_WAIT;
+}
+
+static aclError changing_run(struct am_task *task)
+{
+    say(t.ran, 'a');
+    return ACL_SUCCESS;
+}
+
+static const struct am_task_ops changing_ops = {
+    .poll = changing_poll, .run = changing_run, .free = note_free};
+
+static void a_queue_waits_in_the_list_that_it_joined_last(void **state)
+{
+    struct changing *changing = am_task_make(&changing_ops, sizeof *changing);
+
+    assert_non_null(changing);
+    changing->note.letter = 'a';
+    am_waitlist_init(&changing->first);
+    am_waitlist_init(&changing->second);
+    changing->is_open = false;
+    t.n_live++;
+    submit(0, &changing->note.task);
+    step_all();
+    assert_int_equal(t.queue[0].state, AM_QUEUE_PARKED);
+    assert_true(LIST_EMPTY(&changing->first.queues));
+    changing->is_open = true;
+    am_waitlist_wake(&changing->second);
+    assert_int_equal(t.queue[0].state, AM_QUEUE_READY);
+    step_all();
+    assert_string_equal(t.ran, "a");
+}
+
 static void a_task_that_finishes_wakes_another_queue(void **state)
 {
     struct am_waitlist list;
@@ -499,7 +545,7 @@ static void a_short_task_of_an_empty_queue_runs_inline(void **state)
     assert_string_equal(t.ran, "a");
     assert_string_equal(t.dropped, "a");
     assert_int_equal(t.queue[0].n_done, 1);
-    assert_int_equal(am_tally_sum(&t.sched.n_completed), 1);
+    assert_int_equal(am_counter_sum(&t.sched.n_completed), 1);
     assert_false(step());
 }
 
@@ -558,7 +604,7 @@ static void tasks_behind_an_inline_task_wait_for_it(void **state)
     pthread_barrier_wait(&barrier);
     put_letters(0, "b");
     assert_false(step());
-    assert_int_equal(am_tally_sum(&t.sched.n_running), 1);
+    assert_int_equal(am_counter_sum(&t.sched.n_running), 1);
     pthread_barrier_wait(&barrier);
     pthread_join(caller, NULL);
     step_all();
@@ -575,6 +621,7 @@ int main(void)
         stepped(a_task_that_fails_does_not_stop_the_queue),
         stepped(a_parked_queue_waits_until_it_is_woken),
         stepped(waking_is_for_all_who_wait),
+        stepped(a_queue_waits_in_the_list_that_it_joined_last),
         stepped(a_task_that_finishes_wakes_another_queue),
         stepped(a_deadline_fails_the_task_and_the_queue_goes_on),
         stepped(a_deadline_counts_from_when_the_task_is_first),

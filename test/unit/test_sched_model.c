@@ -24,6 +24,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "aclmem/aclmem.h"
 #include "base/error.h"
+#include "core/device/setup.h"
 #include "core/stream/event.h"
 #include "core/stream/sched.h"
 #include "core/stream/stream.h"
@@ -78,7 +79,8 @@ static void destroy_all(void)
         check(aclrtDestroyEvent(events[i]) == ACL_SUCCESS);
     for (int i = 0; i < NOTIFIES; i++)
         check(aclrtDestroyNotify(notifies[i]) == ACL_SUCCESS);
-    check(am_stream_count() == 0 && am_events.n == 0 && am_notifies.n == 0);
+    check(am_stream_available(0) == am_setup.product->n_streams &&
+          am_events.of[0].n == 0 && am_notifies.of[0].n == 0);
 }
 
 static void sched_restart(const struct am_sched_setup *setup)

@@ -1,4 +1,4 @@
-/* The scheduler: work at once and in pieces, chaos, and workers. */
+/* The scheduler: work at once, chaos, and workers. */
 #include "notes.h"
 
 #include <errno.h>
@@ -8,98 +8,6 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
-
-/* ---- work in pieces ---- */
-
-struct parts {
-    struct am_share share;
-    atomic_uint n_done[8];
-    size_t fails;             /* the piece that does; SIZE_MAX: none */
-    pthread_barrier_t *meets; /* each piece needs another one at the same time */
-};
-
-static aclError part_run(struct am_share *share, size_t piece)
-{
-    struct parts *parts = (struct parts *)share;
-
-    if (parts->meets != NULL)
-        pthread_barrier_wait(parts->meets);
-    parts->n_done[piece]++;
-    return piece == parts->fails ? am_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "part") : 0;
-}
-
-static void parts_init(struct parts *parts, size_t n)
-{
-    *parts = (struct parts){
-        .share = {.run = part_run, .n_pieces = n, .function = "aclrtNote"},
-        .fails = SIZE_MAX,
-    };
-}
-
-static void each_piece_is_done_once(void **state)
-{
-    struct parts parts;
-
-    parts_init(&parts, 8);
-    assert_int_equal(am_sched_share(&t.sched, &parts.share), ACL_SUCCESS);
-    for (int i = 0; i < 8; i++)
-        assert_int_equal(parts.n_done[i], 1);
-}
-
-static void after_a_piece_that_fails_none_is_begun(void **state)
-{
-    struct parts parts;
-
-    parts_init(&parts, 8);
-    parts.fails = 3;
-    assert_int_equal(am_sched_share(&t.sched, &parts.share),
-                     ACL_ERROR_RT_MEMORY_ALLOCATION);
-    assert_contains(am_error_take_messages(), "part");
-    assert_int_equal(parts.n_done[3], 1);
-    assert_int_equal(parts.n_done[4], 0);
-}
-
-static void idle_workers_join(void **state)
-{
-    struct parts parts;
-    pthread_barrier_t two;
-
-    begin(&(struct am_sched_setup){.now = am_clock, .n_workers = 1});
-    put_letters(0, "a"); /* so that there is one */
-    assert_int_equal(wait_queue(0, AM_FOREVER), 0);
-    pthread_barrier_init(&two, NULL, 2);
-    for (int i = 0; i < 20; i++) {
-        parts_init(&parts, 8);
-        parts.meets = &two;
-        assert_int_equal(am_sched_share(&t.sched, &parts.share), ACL_SUCCESS);
-        for (int j = 0; j < 8; j++)
-            assert_int_equal(parts.n_done[j], 1);
-    }
-    pthread_barrier_destroy(&two);
-    assert_int_equal(teardown(NULL), 0);
-}
-
-/* Whoever fails, the one who has the work is told, with the message. */
-static void a_failure_of_a_helper_is_told(void **state)
-{
-    begin(&(struct am_sched_setup){.now = am_clock, .n_workers = 1});
-    put_letters(0, "a");
-    assert_int_equal(wait_queue(0, AM_FOREVER), 0);
-    for (size_t i = 0; i < 40; i++) {
-        struct parts parts;
-        pthread_barrier_t two;
-
-        pthread_barrier_init(&two, NULL, 2);
-        parts_init(&parts, 2);
-        parts.meets = &two;
-        parts.fails = i % 2;
-        assert_int_equal(am_sched_share(&t.sched, &parts.share),
-                         ACL_ERROR_RT_MEMORY_ALLOCATION);
-        assert_contains(am_error_take_messages(), "part");
-        pthread_barrier_destroy(&two);
-    }
-    assert_int_equal(teardown(NULL), 0);
-}
 
 /* ---- chaos ---- */
 
@@ -399,10 +307,6 @@ static void it_may_be_stopped_and_started_again(void **state)
 int main(void)
 {
     const struct CMUnitTest claims[] = {
-        stepped(each_piece_is_done_once),
-        stepped(after_a_piece_that_fails_none_is_begun),
-        cmocka_unit_test(idle_workers_join),
-        cmocka_unit_test(a_failure_of_a_helper_is_told),
         cmocka_unit_test(chaos_is_the_same_for_the_same_seed),
         cmocka_unit_test(chaos_differs_between_seeds_and_keeps_each_queue_in_order),
         cmocka_unit_test(chaos_runs_nothing_inline),

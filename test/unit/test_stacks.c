@@ -19,6 +19,13 @@ static int take(const void *a, const void *b)
     return 0;
 }
 
+/* An aarch64 function that signs its return address. */
+#ifdef __aarch64__
+#define SIGNED_RETURN __attribute__((target("branch-protection=pac-ret")))
+#else
+#define SIGNED_RETURN
+#endif
+
 /* Not inlined and not a tail call: the frame is there. */
 static __attribute__((noinline)) uint32_t by_bsearch(void)
 {
@@ -28,7 +35,7 @@ static __attribute__((noinline)) uint32_t by_bsearch(void)
     return taken;
 }
 
-static __attribute__((noinline)) uint32_t by_qsort(void)
+static __attribute__((noinline)) SIGNED_RETURN uint32_t by_qsort(void)
 {
     int keys[2] = {1, 2};
 

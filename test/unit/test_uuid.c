@@ -1,4 +1,4 @@
-/* base/uuid.c and the machine's name in base/machine.c. */
+/* Identifiers, and the machine's name in base/machine.c. */
 #include "support/support.h"
 
 #include <stdio.h>
@@ -8,7 +8,6 @@
 #include <unistd.h>
 
 #include "base/machine.h"
-#include "base/uuid.h"
 
 /* The space of domain names, from RFC 4122's appendix C. */
 static const uint8_t dns[AM_UUID_SIZE] = {0x6b, 0xa7, 0xb8, 0x10, 0x9d, 0xad, 0x11, 0xd1,

@@ -4,6 +4,8 @@
 #include <sched.h>
 #include <stdatomic.h>
 
+#include "aclmem/aclmem.h"
+
 #define SIZE 4096
 
 static aclrtEvent event_open(void)
@@ -368,6 +370,31 @@ static void function_that_waits(bool is_fixed)
     MUST(aclrtDestroyStream(stream));
 }
 
+/* The same, as the function declares. */
+static void wait_and_declare(void *arg)
+{
+    struct gate *gate = arg;
+
+    while (!atomic_load(&gate->is_open))
+        sched_yield();
+    aclmem_check_function_waited();
+}
+
+static void function_that_declares_its_wait(bool is_fixed)
+{
+    aclrtStream stream = stream_open();
+    void *a = block_open(SIZE);
+    struct gate gate = {0};
+
+    MUST(aclrtLaunchHostFunc(stream, wait_and_declare, &gate));
+    set_on(stream, a);
+    MUST(aclrtMemset(a, SIZE, 2, SIZE)); /* before the gate opens */
+    gate_let(&gate);
+    MUST(aclrtSynchronizeStream(stream));
+    MUST(aclrtFree(a));
+    MUST(aclrtDestroyStream(stream));
+}
+
 /* Memory orders two streams, and a third is ordered by an event behind. */
 static void values(bool is_fixed)
 {
@@ -580,7 +607,7 @@ const struct bug legal_order[] = {
           event_destroyed_after_its_record_is_queued),
     LEGAL("timed_wait_that_failed", timed_wait_that_failed),
     LEGAL("timed_wait_that_failed_on_the_device", timed_wait_that_failed_on_the_device),
-    LEGAL("bounded_wait", bounded_wait, "--check all --patience 0"),
+    LEGAL("bounded_wait", bounded_wait, "--check all --stall-timeout 0"),
     LEGAL("default_stream_by_its_handle", default_stream_by_its_handle),
     LEGAL("default_stream_of_a_context", default_stream_of_a_context),
     LEGAL("wait_status_polled", wait_status_polled),
@@ -592,6 +619,7 @@ const struct bug legal_order[] = {
     LEGAL("function_writes_for_the_work_behind_it",
           function_writes_for_the_work_behind_it),
     LEGAL("function_that_waits", function_that_waits, "--check all --functions-wait"),
+    LEGAL("function_that_declares_its_wait", function_that_declares_its_wait),
     LEGAL("values", values),
     LEGAL("value_waited_for_first", value_waited_for_first),
     LEGAL("event_reset", event_reset),

@@ -1,6 +1,6 @@
 /*
- * A device that is played: the functions of AscendCL that the pool calls, over books instead of
- * memory, with all that a device would not forgive.
+ * A fake device: the functions of AscendCL that the pool calls, with records in place of memory,
+ * and checks of what a device does not allow.
  *
  * Streams are clocks.  Work has a number on its stream; an event is what its stream had, and had
  * waited for, when it was recorded.  Each unit of each page remembers the last work of each
@@ -9,8 +9,8 @@
  * behind blocks at two addresses, when bytes are not what was written, when addresses or handles
  * are given back twice, and when a call is made that a graph's capture does not allow.
  */
-#ifndef TEST_POOL_PLAYED_H
-#define TEST_POOL_PLAYED_H
+#ifndef TEST_POOL_FAKE_DEVICE_H
+#define TEST_POOL_FAKE_DEVICE_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -18,40 +18,40 @@
 
 #include "acl/acl_rt.h"
 
-#define PLAYED_PAGE 32768u
-#define PLAYED_UNIT 512u
-#define PLAYED_STREAMS 4u
+#define FAKE_PAGE 32768u
+#define FAKE_UNIT 512u
+#define FAKE_STREAMS 4u
 
-/* The device has so many pages, and nothing is there. */
-void played_begin(size_t n_pages);
+/* The device has n_pages, and nothing is allocated. */
+void fake_begin(size_t n_pages);
 /* All memory, addresses and events were given back. */
-void played_end(void);
+void fake_end(void);
 /* No more pages are held than this. */
-void played_set_limit(size_t n_pages);
-size_t played_held(void);
+void fake_set_limit(size_t n_pages);
+size_t fake_held(void);
 /* Each nth call that can fail does, from now on; 0: none. */
-void played_fail_every(unsigned n);
-bool played_has_failed(void); /* since this was asked last */
+void fake_fail_every(unsigned n);
+bool fake_has_failed(void); /* since this was asked last */
 /* A page may be mapped at several addresses, and is used through one at a time. */
-void played_set_aliased(bool is_aliased);
+void fake_set_aliased(bool is_aliased);
 /* Events and waits are not allowed. */
-void played_set_capturing(bool is_capturing);
+void fake_set_capturing(bool is_capturing);
 
-aclrtStream played_stream(unsigned i);
+aclrtStream fake_stream(unsigned i);
 /* The stream goes, its work is done, and there is another one; handles come back in time. */
-void played_stream_renew(unsigned i);
+void fake_stream_renew(unsigned i);
 /* The stream does so much of its work. */
-void played_stream_run(unsigned i, uint32_t n);
+void fake_stream_run(unsigned i, uint32_t n);
 /* Later work of stream i comes after all work of `other` so far. */
-void played_stream_follow(unsigned i, unsigned other);
+void fake_stream_follow(unsigned i, unsigned other);
 
 /* Queues work that writes the stamp to each unit of the bytes. */
-void played_write(unsigned stream, const void *ptr, size_t size, uint32_t stamp);
+void fake_write(unsigned stream, const void *ptr, size_t size, uint32_t stamp);
 /* The bytes are what was written. */
-void played_check(const void *ptr, size_t size, uint32_t stamp);
-/* They are a block's from now on, or nobody's. */
-void played_own(const void *ptr, size_t size, uint32_t owner);
+void fake_check(const void *ptr, size_t size, uint32_t stamp);
+/* The bytes belong to a block from now on, or to none (owner 0). */
+void fake_own(const void *ptr, size_t size, uint32_t owner);
 
-void played_require(bool is_true, const char *what);
+void fake_require(bool is_true, const char *what);
 
 #endif

@@ -1,13 +1,13 @@
-#include "played.h"
+#include "fake_device.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define PAGE PLAYED_PAGE
-#define UNIT PLAYED_UNIT
+#define PAGE FAKE_PAGE
+#define UNIT FAKE_UNIT
 #define UNITS (PAGE / UNIT)
-#define N_STREAMS PLAYED_STREAMS
+#define N_STREAMS FAKE_STREAMS
 #define BASE ((uintptr_t)1 << 40)
 #define N_PAGES 16384u /* of addresses */
 #define N_FRAMES 1024u
@@ -67,7 +67,7 @@ static size_t n_frames, n_alive, n_limit, n_events;
 static unsigned fail_every, n_calls;
 static bool has_failed, is_capturing, is_aliased;
 
-void played_require(bool is_true, const char *what)
+void fake_require(bool is_true, const char *what)
 {
     if (is_true)
         return;
@@ -75,9 +75,9 @@ void played_require(bool is_true, const char *what)
     abort();
 }
 
-#define require played_require
+#define require fake_require
 
-void played_begin(size_t n_pages)
+void fake_begin(size_t n_pages)
 {
     require(n_pages <= N_FRAMES, "too many pages");
     n_frames = n_limit = n_pages;
@@ -91,30 +91,30 @@ void played_begin(size_t n_pages)
         names[i] = i;
 }
 
-void played_end(void)
+void fake_end(void)
 {
     require(n_alive == 0, "memory is left");
     require(n_reserved == 0, "addresses are left");
     require(n_events == 0, "events are left");
 }
 
-void played_set_limit(size_t n_pages)
+void fake_set_limit(size_t n_pages)
 {
     n_limit = n_pages > n_alive ? n_pages : n_alive;
 }
 
-size_t played_held(void)
+size_t fake_held(void)
 {
     return n_alive;
 }
 
-void played_fail_every(unsigned n)
+void fake_fail_every(unsigned n)
 {
     fail_every = n;
     n_calls = 0;
 }
 
-bool played_has_failed(void)
+bool fake_has_failed(void)
 {
     bool had = has_failed;
 
@@ -130,19 +130,19 @@ static bool call_fails(void)
     return true;
 }
 
-void played_set_capturing(bool is_on)
+void fake_set_capturing(bool is_on)
 {
     is_capturing = is_on;
 }
 
-void played_set_aliased(bool is_on)
+void fake_set_aliased(bool is_on)
 {
     is_aliased = is_on;
 }
 
 /* ---- streams ---- */
 
-aclrtStream played_stream(unsigned i)
+aclrtStream fake_stream(unsigned i)
 {
     return (aclrtStream)(uintptr_t)(STREAM_BASE + 16 * names[i]);
 }
@@ -150,7 +150,7 @@ aclrtStream played_stream(unsigned i)
 static unsigned stream_find(aclrtStream stream)
 {
     for (unsigned i = 0; i < N_STREAMS; i++) {
-        if (played_stream(i) == stream)
+        if (fake_stream(i) == stream)
             return i;
     }
     require(false, "a stream that is not there");
@@ -194,7 +194,7 @@ static void streams_reach_all(void)
         stream_reach(i, now.at[i]);
 }
 
-void played_stream_run(unsigned i, uint32_t n)
+void fake_stream_run(unsigned i, uint32_t n)
 {
     uint32_t left = now.at[i] - done.at[i];
 
@@ -228,7 +228,7 @@ static struct clock clock_of(unsigned stream)
     return clock;
 }
 
-void played_stream_follow(unsigned i, unsigned other)
+void fake_stream_follow(unsigned i, unsigned other)
 {
     struct clock clock = clock_of(other);
 
@@ -236,7 +236,7 @@ void played_stream_follow(unsigned i, unsigned other)
         stream_wait(i, &clock);
 }
 
-void played_stream_renew(unsigned i)
+void fake_stream_renew(unsigned i)
 {
     bool is_taken = true;
 
@@ -254,7 +254,8 @@ void played_stream_renew(unsigned i)
 
 static struct page *page_at(uintptr_t addr)
 {
-    require(addr >= BASE && (addr - BASE) / PAGE < N_PAGES, "an address of nobody");
+    require(addr >= BASE && (addr - BASE) / PAGE < N_PAGES,
+            "an address that was never reserved");
     return &pages[(addr - BASE) / PAGE];
 }
 
@@ -276,7 +277,7 @@ static unsigned unit_of(uintptr_t addr)
     return (unsigned)(addr % PAGE / UNIT);
 }
 
-void played_own(const void *ptr, size_t size, uint32_t owner)
+void fake_own(const void *ptr, size_t size, uint32_t owner)
 {
     require((uintptr_t)ptr % UNIT == 0, "not aligned");
     for_each_unit(at, ptr, size)
@@ -288,7 +289,7 @@ void played_own(const void *ptr, size_t size, uint32_t owner)
     }
 }
 
-void played_write(unsigned stream, const void *ptr, size_t size, uint32_t stamp)
+void fake_write(unsigned stream, const void *ptr, size_t size, uint32_t stamp)
 {
     uint32_t number = ++now.at[stream];
 
@@ -309,7 +310,7 @@ void played_write(unsigned stream, const void *ptr, size_t size, uint32_t stamp)
     }
 }
 
-void played_check(const void *ptr, size_t size, uint32_t stamp)
+void fake_check(const void *ptr, size_t size, uint32_t stamp)
 {
     for_each_unit(at, ptr, size)
     {
@@ -386,7 +387,7 @@ aclError aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size,
         *handle = &frames[i];
         return ACL_SUCCESS;
     }
-    return ACL_ERROR_RT_MEMORY_ALLOCATION; /* no row: the books' fault, not the pool's */
+    return ACL_ERROR_RT_MEMORY_ALLOCATION; /* the records are full: not a fault of the pool */
 }
 
 aclError aclrtFreePhysical(aclrtDrvMemHandle handle)

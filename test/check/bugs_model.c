@@ -1,0 +1,441 @@
+/* Captured models: memory that a replay finds gone, and replays that nothing orders. */
+#include "bugs.h"
+
+enum { SIZE = 4096 };
+
+static aclmdlRI capture_copy(aclrtStream stream, void *dst, const void *src,
+                             aclrtMemcpyKind kind)
+{
+    aclmdlRI model;
+
+    MUST(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+    MUST(aclrtMemcpyAsync(dst, SIZE, src, SIZE, kind, stream));
+    MUST(aclmdlRICaptureEnd(stream, &model));
+    return model;
+}
+
+/* A replay that may fail: the library finds no memory either. */
+MISTAKE void replay(aclmdlRI model, aclrtStream stream)
+{
+    MUST(aclmdlRIExecuteAsync(model, stream));
+    (void)aclrtSynchronizeStream(stream);
+}
+
+static void order(aclrtStream to, aclrtStream from)
+{
+    aclrtEvent event;
+
+    MUST(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC));
+    MUST(aclrtRecordEvent(event, from));
+    MUST(aclrtStreamWaitEvent(to, event));
+    MUST(aclrtDestroyEvent(event));
+}
+
+/* ---- memory that is gone ---- */
+
+MISTAKE void free_block(void *block)
+{
+    MUST(aclrtFree(block));
+}
+
+static void block_freed(bool is_fixed)
+{
+    aclrtStream stream = stream_open();
+    void *from = block_open(SIZE), *to = block_open(SIZE);
+    aclmdlRI model = capture_copy(stream, to, from, ACL_MEMCPY_DEVICE_TO_DEVICE);
+
+    replay(model, stream);
+    if (!is_fixed) {
+        free_block(from);
+        replay(model, stream);
+    }
+    MUST(aclmdlRIDestroy(model));
+    if (is_fixed)
+        free_block(from);
+    MUST(aclrtFree(to));
+    MUST(aclrtDestroyStream(stream));
+}
+
+/* The addresses show memory again, but not the memory of the capture. */
+static void block_reused(bool is_fixed)
+{
+    aclrtStream stream = stream_open();
+    void *from = block_open(8 * MIB), *to = block_open(SIZE), *more[512];
+    aclmdlRI model = capture_copy(stream, to, from, ACL_MEMCPY_DEVICE_TO_DEVICE);
+    unsigned n = 0;
+
+    if (!is_fixed)
+        free_block(from);
+    while (!is_fixed && n < 512) { /* until an allocation has the addresses */
+        more[n] = block_open(8 * MIB);
+        if (more[n++] == from)
+            break;
+    }
+    replay(model, stream);
+    MUST(aclmdlRIDestroy(model));
+    while (n > 0)
+        MUST(aclrtFree(more[--n]));
+    if (is_fixed)
+        free_block(from);
+    MUST(aclrtFree(to));
+    MUST(aclrtDestroyStream(stream));
+}
+
+MISTAKE void unmap_chunk(void *va)
+{
+    MUST(aclrtUnmapMem(va));
+}
+
+/* Sleep without wake; mapped again it is right. */
+static void mapping_gone(bool is_fixed)
+{
+    aclrtStream stream = stream_open();
+    struct chunk chunk = chunk_open();
+    void *to = block_open(SIZE);
+    aclmdlRI model = capture_copy(stream, to, chunk.va, ACL_MEMCPY_DEVICE_TO_DEVICE);
+
+    unmap_chunk(chunk.va);
+    if (is_fixed)
+        MUST(aclrtMapMem(chunk.va, CHUNK, 0, chunk.handle, 0));
+    replay(model, stream);
+    if (!is_fixed)
+        MUST(aclrtMapMem(chunk.va, CHUNK, 0, chunk.handle, 0));
+    MUST(aclmdlRIDestroy(model));
+    chunk_close(chunk);
+    MUST(aclrtFree(to));
+    MUST(aclrtDestroyStream(stream));
+}
+
+MISTAKE void free_pinned(void *host)
+{
+    MUST(aclrtFreeHost(host));
+}
+
+static void pinned_freed(bool is_fixed)
+{
+    aclrtStream stream = stream_open();
+    void *host = host_open(SIZE), *to = block_open(SIZE);
+    aclmdlRI model = capture_copy(stream, to, host, ACL_MEMCPY_HOST_TO_DEVICE);
+
+    if (!is_fixed)
+        free_pinned(host);
+    replay(model, stream);
+    MUST(aclmdlRIDestroy(model));
+    if (is_fixed)
+        free_pinned(host);
+    MUST(aclrtFree(to));
+    MUST(aclrtDestroyStream(stream));
+}
+
+/* Freed while the replay may still run. */
+static void freed_while_running(bool is_fixed)
+{
+    aclrtStream stream = stream_open();
+    void *from = block_open(SIZE), *to = block_open(SIZE);
+    aclmdlRI model = capture_copy(stream, to, from, ACL_MEMCPY_DEVICE_TO_DEVICE);
+
+    MUST(aclmdlRIExecuteAsync(model, stream));
+    if (is_fixed)
+        MUST(aclrtSynchronizeStream(stream));
+    free_block(from);
+    (void)aclrtSynchronizeStream(stream);
+    MUST(aclmdlRIDestroy(model));
+    MUST(aclrtFree(to));
+    MUST(aclrtDestroyStream(stream));
+}
+
+/* ---- order ---- */
+
+MISTAKE void execute_on(aclmdlRI model, aclrtStream stream)
+{
+    MUST(aclmdlRIExecuteAsync(model, stream));
+}
+
+static void two_models(bool is_fixed)
+{
+    aclrtStream first = stream_open(), second = stream_open();
+    void *from = block_open(SIZE), *shared = block_open(SIZE), *to = block_open(SIZE);
+    aclmdlRI writes = capture_copy(first, shared, from, ACL_MEMCPY_DEVICE_TO_DEVICE);
+    aclmdlRI reads = capture_copy(second, to, shared, ACL_MEMCPY_DEVICE_TO_DEVICE);
+
+    execute_on(writes, first);
+    if (is_fixed)
+        order(second, first);
+    execute_on(reads, second);
+    MUST(aclrtSynchronizeDevice());
+    MUST(aclmdlRIDestroy(writes));
+    MUST(aclmdlRIDestroy(reads));
+    MUST(aclrtFree(from));
+    MUST(aclrtFree(shared));
+    MUST(aclrtFree(to));
+    MUST(aclrtDestroyStream(first));
+    MUST(aclrtDestroyStream(second));
+}
+
+MISTAKE void set_on(aclrtStream stream, void *block)
+{
+    MUST(aclrtMemsetAsync(block, SIZE, 1, SIZE, stream));
+}
+
+/* Inside of one model: the second stream joined, but not behind the first write. */
+static void inside_a_model(bool is_fixed)
+{
+    aclrtStream stream = stream_open(), side = stream_open();
+    void *block = block_open(SIZE);
+    aclmdlRI model;
+
+    MUST(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+    if (!is_fixed)
+        order(side, stream);
+    set_on(stream, block);
+    if (is_fixed)
+        order(side, stream);
+    set_on(side, block);
+    order(stream, side);
+    MUST(aclmdlRICaptureEnd(stream, &model));
+    MUST(aclmdlRIExecuteAsync(model, stream));
+    MUST(aclrtSynchronizeStream(stream));
+    MUST(aclmdlRIDestroy(model));
+    MUST(aclrtFree(block));
+    MUST(aclrtDestroyStream(stream));
+    MUST(aclrtDestroyStream(side));
+}
+
+static void model_and_stream(bool is_fixed)
+{
+    aclrtStream stream = stream_open(), other = stream_open();
+    void *from = block_open(SIZE), *to = block_open(SIZE);
+    aclmdlRI model = capture_copy(stream, to, from, ACL_MEMCPY_DEVICE_TO_DEVICE);
+
+    execute_on(model, stream);
+    set_on(is_fixed ? stream : other, to);
+    MUST(aclrtSynchronizeDevice());
+    MUST(aclmdlRIDestroy(model));
+    MUST(aclrtFree(from));
+    MUST(aclrtFree(to));
+    MUST(aclrtDestroyStream(stream));
+    MUST(aclrtDestroyStream(other));
+}
+
+MISTAKE void write_pinned(char *host)
+{
+    memset(host, 1, 16);
+}
+
+static void nothing(void *arg)
+{
+}
+
+/* The program writes pinned memory that a running model reads. */
+static void pinned_touched(bool is_fixed)
+{
+    aclrtStream stream = stream_open();
+    char *host = host_open(64 * 1024);
+    void *to = block_open(64 * 1024);
+    aclmdlRI model;
+
+    MUST(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+    MUST(aclrtMemcpyAsync(to, 64 * 1024, host, 64 * 1024, ACL_MEMCPY_HOST_TO_DEVICE,
+                          stream));
+    MUST(aclmdlRICaptureEnd(stream, &model));
+    MUST(aclrtLaunchHostFunc(stream, nothing, NULL));
+    execute_on(model, stream);
+    if (is_fixed)
+        MUST(aclrtSynchronizeStream(stream));
+    write_pinned(host);
+    MUST(aclrtSynchronizeStream(stream));
+    MUST(aclmdlRIDestroy(model));
+    MUST(aclrtFree(to));
+    MUST(aclrtFreeHost(host));
+    MUST(aclrtDestroyStream(stream));
+}
+
+/* ---- work that did not run, models that stay ---- */
+
+MISTAKE void read_result(void *host, const void *block)
+{
+    MUST(aclrtMemcpy(host, SIZE, block, SIZE, ACL_MEMCPY_DEVICE_TO_HOST));
+}
+
+/* The side stream joined the capture; its work waits for a replay. */
+static void joined_stream(bool is_fixed)
+{
+    aclrtStream stream = stream_open(), side = stream_open();
+    void *block = block_open(SIZE), *host = host_open(SIZE);
+    aclmdlRI model;
+
+    MUST(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+    order(side, stream);
+    set_on(side, block);
+    order(stream, side);
+    MUST(aclmdlRICaptureEnd(stream, &model));
+    if (is_fixed) {
+        MUST(aclmdlRIExecuteAsync(model, stream));
+        MUST(aclrtSynchronizeStream(stream));
+    }
+    MUST(aclrtSynchronizeStream(side));
+    read_result(host, block);
+    MUST(aclmdlRIDestroy(model));
+    MUST(aclrtFree(block));
+    MUST(aclrtFreeHost(host));
+    MUST(aclrtDestroyStream(stream));
+    MUST(aclrtDestroyStream(side));
+}
+
+MISTAKE void begin_capture(aclrtStream stream)
+{
+    MUST(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+}
+
+MISTAKE void wait_inside(aclrtStream stream)
+{
+    (void)aclrtSynchronizeStream(stream);
+}
+
+/* The capture is over; a program that looks only at the end does not know why. */
+static void waited_inside(bool is_fixed)
+{
+    aclrtStream stream = stream_open();
+    aclmdlRI model;
+
+    begin_capture(stream);
+    if (!is_fixed)
+        wait_inside(stream);
+    if (aclmdlRICaptureEnd(stream, &model) == ACL_SUCCESS)
+        MUST(aclmdlRIDestroy(model));
+    if (is_fixed)
+        wait_inside(stream);
+    MUST(aclrtDestroyStream(stream));
+}
+
+/* The side stream does not come back. */
+static void not_joined(bool is_fixed)
+{
+    aclrtStream stream = stream_open(), side = stream_open();
+    aclmdlRI model;
+    void *block = block_open(SIZE);
+
+    begin_capture(stream);
+    order(side, stream);
+    set_on(side, block);
+    if (is_fixed)
+        order(stream, side);
+    if (aclmdlRICaptureEnd(stream, &model) == ACL_SUCCESS)
+        MUST(aclmdlRIDestroy(model));
+    MUST(aclrtFree(block));
+    MUST(aclrtDestroyStream(stream));
+    MUST(aclrtDestroyStream(side));
+}
+
+MISTAKE aclmdlRI capture_and_keep(aclrtStream stream)
+{
+    aclmdlRI model;
+
+    MUST(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+    MUST(aclmdlRICaptureEnd(stream, &model));
+    return model;
+}
+
+static void never_destroyed(bool is_fixed)
+{
+    aclrtStream stream = stream_open();
+    aclmdlRI model = capture_and_keep(stream);
+
+    if (is_fixed)
+        MUST(aclmdlRIDestroy(model));
+    MUST(aclrtDestroyStream(stream));
+}
+
+MISTAKE void execute_dead(aclmdlRI model, aclrtStream stream)
+{
+    (void)aclmdlRIExecuteAsync(model, stream);
+}
+
+static void replayed_after_destroy(bool is_fixed)
+{
+    aclrtStream stream = stream_open();
+    aclmdlRI model = capture_and_keep(stream);
+
+    if (is_fixed)
+        execute_dead(model, stream);
+    MUST(aclmdlRIDestroy(model));
+    if (!is_fixed)
+        execute_dead(model, stream);
+    MUST(aclrtDestroyStream(stream));
+}
+
+/* ---- right ---- */
+
+static void count(void *arg)
+{
+    ++*(unsigned *)arg;
+}
+
+/* Sleep and wake between replays, host functions, two streams, events dropped inside. */
+static void all_right(bool is_fixed)
+{
+    aclrtStream stream = stream_open(), side = stream_open();
+    struct chunk chunk = chunk_open();
+    void *to = block_open(SIZE);
+    char *host = host_open(SIZE);
+    unsigned n = 0;
+    aclmdlRI model;
+
+    MUST(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+    MUST(aclrtMemcpyAsync(chunk.va, SIZE, host, SIZE, ACL_MEMCPY_HOST_TO_DEVICE, stream));
+    order(side, stream);
+    MUST(aclrtMemcpyAsync(to, SIZE, chunk.va, SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE, side));
+    MUST(aclrtLaunchHostFunc(side, count, &n));
+    order(stream, side);
+    MUST(aclrtMemcpyAsync(host, SIZE, to, SIZE, ACL_MEMCPY_DEVICE_TO_HOST, stream));
+    MUST(aclmdlRICaptureEnd(stream, &model));
+    for (int i = 0; i < 3; i++) {
+        host[0] = (char)i;
+        MUST(aclmdlRIExecuteAsync(model, stream));
+        MUST(aclmdlRIExecuteAsync(model, stream));
+        MUST(aclrtSynchronizeStream(stream));
+        MUST(aclrtUnmapMem(chunk.va));
+        MUST(aclrtMapMem(chunk.va, CHUNK, 0, chunk.handle, 0));
+        MUST(aclmdlRIExecuteAsync(model, stream));
+        MUST(aclrtSynchronizeStream(stream));
+    }
+    if (n != 9)
+        exit(1);
+    MUST(aclmdlRIDestroy(model));
+    chunk_close(chunk);
+    MUST(aclrtFree(to));
+    MUST(aclrtFreeHost(host));
+    MUST(aclrtDestroyStream(stream));
+    MUST(aclrtDestroyStream(side));
+}
+
+const struct bug model_bugs[] = {
+    BUG("model/block-freed", block_freed, "use-after-free", "what the model reads",
+        "free_block"),
+    BUG("model/block-reused", block_reused, "use-after-free",
+        "was freed after the capture", "free_block"),
+    BUG("model/mapping-gone", mapping_gone, "use-after-free", "was unmapped before",
+        "unmap_chunk"),
+    BUG("model/pinned-freed", pinned_freed, "use-after-free", "what the model reads",
+        "free_pinned"),
+    BUG("model/freed-while-running", freed_while_running, "free-in-use", "still reads it",
+        "capture_copy"),
+    BUG("model/two-models", two_models, "race", "nothing orders the two", "capture_copy"),
+    BUG("model-streams/inside", inside_a_model, "race", "nothing orders the two",
+        "set_on"),
+    BUG("model/and-stream", model_and_stream, "race", "nothing orders the two", "set_on"),
+    BUG("model/pinned-touched", pinned_touched, "race.host", "", "write_pinned",
+        .options = "--check all,no-uninit-read"),
+    BUG("model-streams/joined", joined_stream, "work-captured", "never ran",
+        "read_result"),
+    BUG("model/waited-inside", waited_inside, "capture-lost", "failed with 107027",
+        "begin_capture"),
+    BUG("model-streams/not-joined", not_joined, "capture-lost", "failed with 107025",
+        "begin_capture"),
+    BUG("model/never-destroyed", never_destroyed, "leak.model", "1 captured model",
+        "capture_and_keep"),
+    BUG("model/replayed-after-destroy", replayed_after_destroy, "stale-handle",
+        "captured model", "execute_dead"),
+    BUG("model-streams/right", all_right, "", "", ""),
+    {.name = NULL},
+};
