@@ -2,7 +2,7 @@
 PREFIX ?= /opt/aclmem
 SETUP ?= scripts/setup.sh
 
-.PHONY: all setup configure run check bench fuzz wheel sdist deb check-packages check-aarch64 check-debian docs install uninstall format coverage clean help
+.PHONY: all setup configure run check bench fuzz wheel sdist deb check-packages check-aarch64 check-debian check-torch check-torch-here torch wheel-torch bench-torch docs install uninstall format coverage clean help
 
 all: configure
 	@scripts/quietly.sh build/make.log cmake --build build
@@ -46,6 +46,7 @@ deb:
 	@scripts/deb.sh build/deb
 
 check-packages: deb wheel sdist
+	@$(SETUP) packages
 	@test/install/test_packages.sh build
 
 check-aarch64:
@@ -56,6 +57,26 @@ check-aarch64:
 check-debian:
 	@$(SETUP) debian
 	@scripts/check_debian.sh $(DEBIAN) $(if $(COMMAND),-- '$(COMMAND)')
+
+# The device npu in a Debian system with PyTorch; skipped with the reason where no system can be made.
+check-torch:
+	@$(SETUP) debian
+	@scripts/check_torch.sh
+
+check-torch-here: torch
+	@scripts/check_torch.sh --here
+
+torch: configure
+	@$(SETUP) torch
+	@scripts/quietly.sh build/make.log cmake --build build
+	@scripts/quietly.sh build/torch.log scripts/build_torch.sh
+	@echo "aclmem.npu is in build/python; to use it: export PYTHONPATH=$(CURDIR)/build/python"
+
+wheel-torch: torch
+	@scripts/build_torch.sh build build/wheel
+
+bench-torch: torch
+	@PYTHONPATH=build/python python3 bench/torch_npu.py
 
 docs: all
 	@$(SETUP) docs
@@ -99,6 +120,9 @@ help:
 	@echo "make check-aarch64    build for aarch64, and run the tests of the interface in qemu-user"
 	@echo "make check-debian     make run and make check on bare Debian 12 and 13, in build/systems (DEBIAN=13: one of them;"
 	@echo "                 COMMAND=: another command)"
+	@echo "make torch       build the PyTorch device npu for the PyTorch of this machine: build/python/"
+	@echo "make wheel-torch pack it for pip: build/wheel/; bench-torch: measure what an operator costs"
+	@echo "make check-torch      build it in systems of Debian 13 and sid with PyTorch, and run its tests; check-torch-here: on this machine"
 	@echo "make docs        make a site of the documents, with a search: build/docs/site/"
 	@echo "make install     install into PREFIX (now $(PREFIX)); DESTDIR= stages it elsewhere"
 	@echo "                 FORCE=1 replaces a libascendcl.so that is not aclmem's"

@@ -30,7 +30,7 @@ gunzip -c "$record" >"$folder/old.abi"
 describe "$1" >"$folder/new.abi"
 # The exit status is a set of bits: 4 is a change, 8 one that breaks programs, 1 and 2 are errors of its own.
 abidiff --no-added-syms "$folder/old.abi" "$folder/new.abi" || {
-    echo "The library is not compatible with the last release.  docs/ABI.md tells what may change, and when the record is"
+    echo "The library is not compatible with the last release.  docs/ABI.md says what may change, and when the record is"
     echo "written anew."
     exit 1
 }

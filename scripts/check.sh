@@ -3,6 +3,7 @@
 # other builds.  While a preset is tested the next ones are built, with what its tests leave of the processors.
 # It says what each build and its tests took, where it stands every minute, what went wrong, and ends with one
 # line: how many tests passed, failed and were skipped in all of them; a preset that is skipped counts as one.
+# CHECK_MINUTES is the limit of the whole check (default: 60): tests that run then are ended, and no other is started.
 set -u
 cd "$(dirname "$0")/.." || exit 1
 
@@ -11,6 +12,7 @@ failed=0
 skipped=0
 jobs=$(nproc)
 begun=$(date +%s)
+deadline=$((begun + ${CHECK_MINUTES:-60} * 60))
 tester=
 helper=
 
@@ -54,6 +56,15 @@ progress() {
     sed -n 's/^\[\([0-9]*\/[0-9]*\)\] .*/\1/p; s/^ *\([0-9]*\/[0-9]*\) Test .*/\1/p' "$log" | tail -n 1
 }
 
+# The tests in the log that have begun and not ended, the first to begin first: ", running unit.lock api.map".
+running() {
+    sed -n 's/^ *Start *\([0-9]*\): \([^ ]*\)$/+ \1 \2/p; s/^ *[0-9]*\/[0-9]* Test *#\([0-9]*\): .*/- \1/p' "$log" |
+        awk '$1 == "+" { name[$2] = $3; order[++n] = $2 }
+            $1 == "-" { delete name[$2] }
+            END { for (i = 1; i <= n; i++) if (order[i] in name) list = list " " name[order[i]]
+                  if (list != "") print ", running" list }'
+}
+
 # run WHAT command...: with its output added to the log, and a line every minute.
 run() {
     what=$1
@@ -64,7 +75,7 @@ run() {
     while kill -0 "$tester" 2>/dev/null; do
         sleep 1
         ticks=$((ticks + 1))
-        [ $((ticks % 60)) -ne 0 ] || echo "$(clock) $preset: $what, $(progress)"
+        [ $((ticks % 60)) -ne 0 ] || echo "$(clock) $preset: $what, $(progress)$(running)"
     done
     wait "$tester"
     status=$?
@@ -127,11 +138,15 @@ check() {
 
     log=$build/check.log
     : >"$log"
+    [ "$(date +%s)" -lt "$deadline" ] || {
+        complain "not tested: the check has taken ${CHECK_MINUTES:-60} minutes"
+        return
+    }
     build_ahead "$@" &
     helper=$!
     # Some tests only wait, so there is one more than there are processors.
     run testing ctest --test-dir "$build" --output-on-failure --no-label-summary --no-tests=error \
-        -L '^checked$' -j "$((jobs + 1))"
+        -L '^checked$' -j "$((jobs + 1))" --stop-time "$(date -d "@$deadline" +%T)"
     status=$?
     stop_ahead
     good=$(count "   Passed ")

@@ -22,7 +22,6 @@ LISTS = {
     "api/api.def": {"AM_FUNCTION": ["name", "triples"], "AM_FUNCTION_RET": ["ret", "name", "triples"]},
     "api/api_unsupported.def": {"AM_UNSUPPORTED": ["ret", "name", "params"]},
     "api/api_variadic.def": {"AM_API_VARIADIC": ["ret", "name", "params"]},
-    "api/api_absent.def": {"AM_API_ABSENT": ["ret", "name", "params"]},
     "toolkit/ascendcl.def": TOOLKIT,
     "toolkit/acl_op_compiler.def": TOOLKIT,
     "toolkit/acl_tdt_channel.def": TOOLKIT,
@@ -35,6 +34,7 @@ UNDECLARED = ["toolkit/opapi.def", "toolkit/runtime.def"]
 
 # The letters that fit a type; those of enumerations, structs and handles follow from the
 # headers.  Any pointer may be called p, which says only that it is one.
+MARKS = ("nonnull", "nonzero", "zero", "any")
 LETTERS = {
     "size_t": "z",
     "uint64_t": "xl",
@@ -168,10 +168,10 @@ class Checker:
         params = []
         for triple in triples:
             parts = split_commas(unwrap(triple, "(", ")") or "")
-            if len(parts) != 3:
-                self.wrong(where, f"not (type, name, letter): {triple}")
+            if len(parts) not in (3, 4) or (len(parts) == 4 and parts[3] not in MARKS):
+                self.wrong(where, f"not (type, name, letter) or (type, name, letter, mark): {triple}")
                 continue
-            type_, name, letter = parts
+            type_, name, letter = parts[:3]
             params.append(type_ + ("" if type_.endswith("*") else " ") + name)
             allowed = self.letters(param_type(params[-1]))
             if len(letter) != 1 or letter not in allowed:

@@ -3,7 +3,7 @@
 #
 #     scripts/check_debian.sh [--keep] [VERSION...] [-- COMMAND...]
 #
-#     VERSION     12 or 13 (default: both)
+#     VERSION     12, 13 or sid (default: 12 and 13)
 #     COMMAND     the shell command to run in the tree (default: make run && make check)
 #     --keep      use the system and the build folder of the last run with --keep again, and keep them; otherwise
 #                 each run begins with a bare system, and removes it at the end
@@ -27,6 +27,7 @@ suite_of() {
     case $1 in
     12) echo bookworm ;;
     13) echo trixie ;;
+    sid) echo sid ;;
     esac
 }
 
@@ -59,7 +60,7 @@ versions=
 while [ $# -gt 0 ]; do
     case $1 in
     --keep) keep=yes ;;
-    12 | 13) versions="$versions $1" ;;
+    12 | 13 | sid) versions="$versions $1" ;;
     --)
         shift
         break
@@ -87,6 +88,14 @@ for version in ${versions:-12 13}; do
     system=$systems/$suite.check
     log=$systems/$version.log
     begun=$(date +%s)
+    mkdir -p "$systems"
+    exec 9>"$systems/$suite.lock"
+    flock -n 9 || {
+        echo "Debian $version: another check uses build/systems/$suite.check" >&2
+        failed=1
+        system=
+        continue
+    }
     system_bootstrap "$suite" || { failed=1; continue; }
     [ -n "$keep" ] && [ -e "$system/usr" ] || system_copy "$suite" "$system" || exit 1
     tree_copy "$system/root/aclmem" || { echo "Debian $version: the tree could not be copied" >&2; exit 1; }

@@ -8,17 +8,24 @@
 - docs/TOOLKIT.md names every function of the lists in src/toolkit, under what the list says of it.
 - docs/PYTHON.md has one row for every function of python/wrappers.def, beside its C function; every name of
   the module that a document gives exists.
+- docs/API.md's table of codes has every code of src/base/errors.def.
+- docs/TROUBLESHOOTING.md quotes messages that the sources have; docs/VERSIONS.md agrees with lint.def and products.def.
+- docs/CHECK.md describes every kind of kinds.def, and its examples have kinds, labels and remedies that the sources have.
 - docs/GUIDE.md's tables of options and products agree with options.def, products.def and socs.def.
+- The version of CMakeLists.txt is the version of every other file that names one.
+- The code in CONTRIBUTING.md is in the source that its step names.
 - README.md, the first page, is short, and its test command is the one that CI calls.
-- scripts/docs.py has every document.
+- scripts/docs.py has every document, each document has a link from another one, and each picture of docs/pictures is on a page.
+- OWNER, in place of the account that hosts the repository, is explained in README.md alone, and no account is named.
 - Every file, make target, preset, option, function, code and link that a document names exists.
 """
+import functools
 import json
 import os
 import re
 import sys
 
-DOCUMENTS = ["README.md", "CHANGELOG.md", "CONTRIBUTING.md"]
+DOCUMENTS = ["README.md", "README.zh-CN.md", "CHANGELOG.md", "CONTRIBUTING.md", "SECURITY.md"]
 
 # A stranger has two minutes for the first page.
 README_LINES = 200
@@ -28,9 +35,12 @@ LISTS = {
     "src/api/api.def": (r"\bAM_FUNCTION(?:\(|_RET\([^,]*,)\s*(\w+)", "works"),
     "src/api/api_variadic.def": (r"\bAM_API_VARIADIC\([^,]*,\s*(\w+)", "works"),
     "src/api/api_unsupported.def": (r"\bAM_UNSUPPORTED\([^,]*,\s*(\w+)", "207000"),
-    "src/api/api_absent.def": (r"\bAM_API_ABSENT\([^,]*,\s*(\w+)", "absent"),
     "include/aclmem/aclmem.h": (r"\b(aclmem_\w+)\(", "works"),
+    "include/aclmem/access.h": (r"\b(aclmem_\w+)\(", "works"),
 }
+
+# Messages of other programs, which docs/TROUBLESHOOTING.md explains too.
+FOREIGN_MESSAGES = ("error while loading shared libraries", "No module named")
 
 # The toolkit's lists: the section of docs/TOOLKIT.md, and what its rows begin with, up to the name.
 TOOLKIT = {
@@ -229,6 +239,105 @@ def check_socs():
             complain("docs/GUIDE.md, products", "there should be a row %s" % row)
 
 
+def check_codes():
+    """Every code that has a message of its own has a row in the table of codes."""
+    listed = set(re.findall(r"^\| \d{6} \| `(ACL\w+)` \|", read("docs/API.md"), flags=re.M))
+    for name in re.findall(r"^AM_ERROR\((ACL_\w+)", read("src/base/errors.def"), flags=re.M):
+        if name not in listed:
+            complain("docs/API.md", "the table of codes lacks %s" % name)
+
+
+# ---- docs/TROUBLESHOOTING.md ----
+
+
+@functools.lru_cache
+def texts_of_sources():
+    """The string literals of the sources as one text: adjacent ones joined, conversions and numbers replaced by @."""
+    texts = []
+    for top in ("src", "tools", "python", "npu"):
+        for at, _, names in os.walk(top):
+            texts += [read(os.path.join(at, n)) for n in names if n.endswith((".c", ".h", ".cpp", ".py", ".def"))]
+    text = re.sub(r'"\s*(?:PRI\w+\s*)?"', "", "".join(texts).replace('\\"', "'"))
+    return re.sub(r"%[-+ #0-9.*]*(?:hh|h|ll|l|z|j)?[a-zA-Z]|\d+", "@", text)
+
+
+def check_messages():
+    where = "docs/TROUBLESHOOTING.md"
+    sources = texts_of_sources()
+    for line in read(where).splitlines():
+        message = re.match(r"\| `([^`]+)`(?! is)", line)
+        if not message or message.group(1).startswith(FOREIGN_MESSAGES):
+            continue
+        for piece in re.split(r"\.\.\.|: |'[^']*'|\"[^\"]*\"|0x", message.group(1)):
+            piece = re.sub(r"ACLMEM_RULES|\d+", "@", piece).strip()
+            if len(piece) > 8 and piece not in sources:
+                complain(where, 'no source has the message "%s"' % piece)
+
+
+# ---- docs/CHECK.md ----
+
+
+def check_findings():
+    """Every kind is described; the examples, which no test runs, have kinds, labels of stacks and remedies of the sources."""
+    where = "docs/CHECK.md"
+    text, sources = read(where), texts_of_sources()
+    kinds = [row[1] for row in definitions("src/layer/kinds.def", "AM_KIND")]
+    for kind in kinds:
+        if not re.search(r"`%s`|^### .*(?<![\w.-])%s(?![\w.-])" % (kind, kind), text, flags=re.M):
+            complain(where, "nothing is said of the kind %s" % kind)
+    for kind in re.findall(r"^ {4}aclmem: ([\w.-]+): ", text, flags=re.M):
+        if kind not in kinds:
+            complain(where, "no kind %s" % kind)
+    labels = re.findall(r"^ {8}(?!what to do)([a-z][^:\n]+): ", text, flags=re.M)
+    for words in labels + re.findall(r"^ {8}what to do: (.*)", text, flags=re.M):
+        if words not in sources:
+            complain(where, 'no finding says "%s"' % words)
+
+
+# ---- docs/VERSIONS.md ----
+
+
+def check_versions():
+    where = "docs/VERSIONS.md"
+    text = read("src/layer/lint.def")
+    products = dict(re.findall(r'AM_LINT_PRODUCT\((\w+), "([^"]+)"\)', text))
+    rows = dict(rows_of(read(where), r"acl\w+"))
+    functions = re.findall(r"^AM_LINT_FUNCTION\((\w+), (\w+), ([^)]+)\)", text, flags=re.M)
+    same(where, list(rows), [name for name, _, _ in functions])
+    for name in re.findall(r"^AM_FUNCTION\((aclmdlRI\w+)", read("src/api/api.def"), flags=re.M):
+        if name not in rows:  # no edition of CANN 8.0 has captured models
+            complain("src/layer/lint.def", "%s has no row" % name)
+    for name, since, has in functions:
+        edition = "after 8.0" if since == "LATER" else "%d.%d" % divmod(int(since), 100)
+        listed = set(products) if has.startswith("EVERY") else set()
+        for sign, product in re.findall(r"([-+]|^) ?(P\w+|A\d)", has):
+            (listed.discard if sign == "-" else listed.add)(product)
+        cells = [edition] + ["yes" if product in listed else "no" for product in products]
+        if rows.get(name, cells) != cells:
+            complain(where, "the row of %s should be %s" % (name, " | ".join(cells)))
+    for name, limits in definitions_of_products():
+        row = "| `%s` | %s |" % (name, " | ".join(limits))
+        if row not in read(where):
+            complain(where, "there should be a row %s" % row)
+
+
+def definitions_of_products():
+    """(product, [streams, events, processes])"""
+    pattern = r'AM_PRODUCT\(\s*"([^"]+)".*?(\d+),\s*(\d+),\s*(\d+)\)'
+    for name, *limits in re.findall(pattern, read("src/core/device/products.def"), flags=re.S):
+        yield name, limits
+
+
+def check_tutorial():
+    steps = read("CONTRIBUTING.md").partition("## Add a function\n")[2].partition("\n## ")[0]
+    for step in re.split(r"^\d\. ", steps, flags=re.M)[1:]:
+        paths = [p for p in re.findall(r"`((?:src|test|include)/[\w./]+)`", step) if os.path.isfile(p)]
+        sources = " ".join(" ".join(read(path).split()) for path in paths)
+        for block in re.findall(r"```c\n(.*?)```", step, flags=re.S):
+            if " ".join(block.split()) not in sources:
+                complain("CONTRIBUTING.md", "%s does not have: %s" % (" and ".join(paths), block.split("\n")[0].strip()))
+
+
 def check_readme():
     lines = read("README.md").splitlines()
     if len(lines) > README_LINES:
@@ -237,6 +346,29 @@ def check_readme():
         for command in re.findall(r"^make .*$", read(".ci/run"), flags=re.M):
             if command not in lines:
                 complain("README.md", "CI calls %s, which is not shown" % command)
+
+
+# ---- the version ----
+
+# Where the version of CMakeLists.txt is written once more: every match has to be that version.
+VERSIONS = [
+    ("README.md", r"^Version (\d+\.\d+\.\d+)"),
+    ("README.md", r"OWNER/aclmem@v([\d.]+)"),
+    ("CHANGELOG.md", r"\A.*?^## (\S+)"),
+    ("docs/CI.md", r"(?:OWNER/aclmem@|--branch )v([\d.]+)"),
+    ("docs/GUIDE.md", r"\baclmem[- ](\d+\.\d+\.\d+)"),
+    ("docs/API.md", r"^\| `aclmem_version` .* `([\d.]+)` \|"),
+    ("include/aclmem/aclmem.h", r'^/\* "([\d.]+)" \*/'),
+    ("debian/changelog", r"\Aaclmem \(([^)]+)\)"),
+]
+
+
+def check_version():
+    version = re.search(r"^project\(aclmem VERSION (\S+)", read("CMakeLists.txt"), flags=re.M).group(1)
+    for where, pattern in VERSIONS:
+        found = re.findall(pattern, read(where), flags=re.M | re.S if pattern.startswith(r"\A") else re.M)
+        if set(found) != {version}:
+            complain(where, "it names the version %s, and CMakeLists.txt %s" % (", ".join(found) or "nowhere", version))
 
 
 # ---- whatever is named ----
@@ -262,6 +394,7 @@ def known_things():
     }
 
 
+@functools.lru_cache
 def top_folders():
     return {n for n in os.listdir(".") if os.path.isdir(n) and n not in ("build", ".git")}
 
@@ -322,11 +455,46 @@ def check_names(where, text, known):
                 complain(where, "there is no %s %s" % (kind, name))
 
 
+# ---- the site ----
+
+
+def pages():
+    """Every document in docs/, with its folder."""
+    return sorted(os.path.join(at, n) for at, _, names in os.walk("docs") for n in names if n.endswith(".md"))
+
+
 def check_site():
     site = read("scripts/docs.py")
-    for name in sorted(n for n in os.listdir("docs") if n.endswith(".md")):
-        if '"docs/%s"' % name not in site:
-            complain("docs/" + name, "it is not in NAV of scripts/docs.py, which makes the site")
+    for page in pages():
+        if '"%s"' % page not in site:
+            complain(page, "it is not in NAV of scripts/docs.py, which makes the site")
+
+
+def check_orphans():
+    linked = set()
+    for where in DOCUMENTS + pages():
+        for target in re.findall(r"\]\(([^)\s#]+)", read(where)):
+            linked.add(os.path.normpath(os.path.join(os.path.dirname(where), target)))
+    for page in sorted(set(pages()) - linked):
+        complain(page, "no other page has a link to it")
+
+
+def check_pictures():
+    texts = "".join(read(page) for page in DOCUMENTS + pages())
+    for name in sorted(n for n in os.listdir("docs/pictures") if not n.endswith(".txt")):  # draw.py reads those
+        if "pictures/%s)" % name not in texts:
+            complain("docs/pictures/%s" % name, "no page shows it")
+
+
+def check_owner():
+    for where in DOCUMENTS + pages():
+        text = read(where)
+        for place in re.finditer(r"/aclmem(?:\.git\b|@v)", text):
+            account = re.search(r"[\w.-]*$", text[: place.start()]).group()
+            if account != "OWNER":
+                complain(where, "it names the account %s, and not OWNER" % account)
+        if len(re.findall("`OWNER` is ", text)) != (where == "README.md"):
+            complain(where, "README.md explains OWNER, once, and no other page does")
 
 
 def main(argv):
@@ -336,10 +504,19 @@ def main(argv):
     check_python()
     check_options()
     check_products()
+    check_codes()
+    check_messages()
+    check_findings()
+    check_versions()
+    check_tutorial()
     check_readme()
+    check_version()
     check_site()
+    check_orphans()
+    check_pictures()
+    check_owner()
     known = known_things()
-    for where in DOCUMENTS + sorted("docs/" + n for n in os.listdir("docs") if n.endswith(".md")):
+    for where in DOCUMENTS + pages():
         text = read(where)
         check_links(where, text)
         check_names(where, text, known)

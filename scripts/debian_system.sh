@@ -40,7 +40,7 @@ system_bootstrap() {
 # system_copy SUITE FOLDER: a copy of the system to be used, with the network and apt's proxies of this machine.
 system_copy() {
     rm -rf --one-file-system "$2"
-    cp -a --reflink=auto "$systems/$1" "$2"
+    cp -a --reflink=auto "$systems/$1" "$2" || return 1
     rm "$2/made"
     cp -L /etc/resolv.conf "$2/etc/" 2>/dev/null || :
     apt-config dump 2>/dev/null | grep -i '^Acquire::\(https\?::Proxy\|Check-Valid-Until\)' >"$2/etc/apt/apt.conf.d/90machine" || :

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """The documents as a site that can be searched, without a network: docs.py OUT MANUAL
 
-OUT/site is the site, made by mkdocs from the pages of NAV.  MANUAL is the manual page that `aclmem describe man` prints; it
-becomes a page too, so that site, manual and completions have one source.  Each document is in NAV, each link inside the
-site leads somewhere, and nothing is loaded from elsewhere; otherwise the exit status is 1.
+OUT/site is the site, made by mkdocs from the pages of NAV, with the search of scripts/search.js.  MANUAL is the manual page
+that `aclmem describe man` prints; it becomes a page too, so that site, manual and completions have one source.  Each
+document is in NAV, each link inside the site leads somewhere, and nothing is loaded from elsewhere; otherwise the exit
+status is 1.
 """
 import html.parser
+import json
 import os
 import re
 import shutil
@@ -22,24 +24,74 @@ NAV = {
         ("Guide", "docs/GUIDE.md"),
         ("Finding mistakes", "docs/CHECK.md"),
         ("Traces and reports", "docs/TRACE.md"),
+        ("Stream capture", "docs/CAPTURE.md"),
         ("In CI", "docs/CI.md"),
+        ("Debuggers and sanitizers", "docs/DEBUGGING.md"),
+        ("Questions", "docs/FAQ.md"),
+        ("Troubleshooting", "docs/TROUBLESHOOTING.md"),
         ("What it has found", "docs/FOUND.md"),
-        ("Beside real hardware", "docs/FACTS.md"),
+        ("Compared with real hardware", "docs/FACTS.md"),
+    ],
+    "Walkthroughs": [
+        ("Test an allocator in CI", "docs/walkthroughs/ALLOCATOR_IN_CI.md"),
+        ("Expandable segments", "docs/walkthroughs/EXPANDABLE_SEGMENTS.md"),
+        ("Sleep and wake", "docs/walkthroughs/SLEEP_AND_WAKE.md"),
+        ("A leak hunt", "docs/walkthroughs/LEAK_HUNT.md"),
+        ("A race hunt", "docs/walkthroughs/RACE_HUNT.md"),
+        ("A bug report", "docs/walkthroughs/BUG_REPORT.md"),
+        ("llama.cpp", "docs/walkthroughs/LLAMA_CPP.md"),
+        ("Mooncake", "docs/walkthroughs/MOONCAKE.md"),
     ],
     "Reference": [
         ("Functions", "docs/API.md"),
+        ("Versions and products", "docs/VERSIONS.md"),
+        ("Glossary", "docs/GLOSSARY.md"),
         ("The command", "COMMAND.md"),
         ("Python", "docs/PYTHON.md"),
+        ("PyTorch", "docs/TORCH.md"),
         ("The toolkit", "docs/TOOLKIT.md"),
         ("The pool", "docs/POOL.md"),
         ("Other machines", "docs/FABRIC.md"),
         ("NVIDIA GPUs", "docs/CUDA.md"),
     ],
-    "Inside": [
-        ("Architecture and decisions", "docs/ARCHITECTURE.md"),
+    "Architecture": [
+        ("Overview", "docs/ARCHITECTURE.md"),
+        ("Decisions", "docs/DECISIONS.md"),
+        ("Measurements", "docs/MEASUREMENTS.md"),
+        ("Terms", "docs/architecture/TERMS.md"),
+        ("Folders", "docs/architecture/FOLDERS.md"),
+        ("Calls", "docs/architecture/CALLS.md"),
+        ("Host backend", "docs/architecture/HOST.md"),
+        ("CUDA backend", "docs/architecture/CUDA.md"),
+        ("Streams", "docs/architecture/STREAMS.md"),
+        ("Captures", "docs/architecture/CAPTURES.md"),
+        ("Blocks", "docs/architecture/BLOCKS.md"),
+        ("Ledger", "docs/architecture/LEDGER.md"),
+        ("Sharing", "docs/architecture/SHARING.md"),
+        ("Python module", "docs/architecture/PYTHON.md"),
+        ("Layer check", "docs/architecture/CHECK.md"),
+        ("Layer trace", "docs/architecture/TRACE.md"),
+        ("Locks and lifetimes", "docs/architecture/LOCKS.md"),
+        ("Failures", "docs/architecture/FAILURES.md"),
+    ],
+    "中文": [
+        ("aclmem", "README.zh-CN.md"),
+        ("安装", "docs/zh/INSTALL.md"),
+        ("指南", "docs/zh/GUIDE.md"),
+        ("查找错误", "docs/zh/CHECK.md"),
+        ("Trace 与报告", "docs/zh/TRACE.md"),
+        ("在 CI 中", "docs/zh/CI.md"),
+        ("PyTorch", "docs/zh/TORCH.md"),
+        ("常见问题", "docs/zh/FAQ.md"),
+        ("故障排查", "docs/zh/TROUBLESHOOTING.md"),
+        ("术语表", "docs/zh/GLOSSARY.md"),
+    ],
+    "Project": [
+        ("The trace file", "docs/TRACE_FORMAT.md"),
         ("Compatibility", "docs/ABI.md"),
         ("aarch64", "docs/AARCH64.md"),
         ("Contributing", "CONTRIBUTING.md"),
+        ("Security", "SECURITY.md"),
         ("Changes", "CHANGELOG.md"),
     ],
 }
@@ -50,7 +102,7 @@ wrong = []
 
 def name_of(source):
     """The file of a page: README is the first one."""
-    return "index.md" if source == "README.md" else os.path.basename(source)
+    return "index.md" if source == "README.md" else re.sub("^docs/", "", source).replace("/", "_")
 
 
 PAGES = {source: name_of(source) for pages in NAV.values() for _, source in pages}
@@ -124,8 +176,9 @@ def manual_page(roff):
 
 
 def config_write(out):
-    lines = ["site_name: aclmem", "docs_dir: pages", "site_dir: site", "use_directory_urls: false",
-             "theme: {name: mkdocs, highlightjs: false}", "plugins: [search]", "markdown_extensions: [tables, toc]", "nav:"]
+    version = re.search(r"^project\(aclmem VERSION (\S+)", read(os.path.join(ROOT, "CMakeLists.txt")), flags=re.M).group(1)
+    lines = ["site_name: aclmem %s" % version, "docs_dir: pages", "site_dir: site", "use_directory_urls: false",
+             "theme: {name: mkdocs, highlightjs: false}", "plugins: [search]", "markdown_extensions:", "  - tables", "  - toc: {slugify: !!python/name:markdown.extensions.toc.slugify_unicode }", "nav:"]
     for section, pages in NAV.items():
         indent = "  "
         if section:
@@ -133,6 +186,27 @@ def config_write(out):
             indent = "      "
         lines += ["%s- %s: %s" % (indent, title, PAGES[source]) for title, source in pages]
     write(os.path.join(out, "mkdocs.yml"), "\n".join(lines) + "\n")
+
+
+# ---- search and languages ----
+
+
+def search_make(site):
+    """Puts scripts/search.js in the place of mkdocs' own search, with the documents as a script, which loads from disk too."""
+    folder = os.path.join(site, "search")
+    documents = json.loads(read(os.path.join(folder, "search_index.json")))["docs"]
+    write(os.path.join(folder, "documents.js"), "var search_documents = %s;\n" % json.dumps(documents, ensure_ascii=False))
+    shutil.copy(os.path.join(ROOT, "scripts", "search.js"), os.path.join(folder, "main.js"))
+    for name in ("worker.js", "search_index.json"):
+        os.remove(os.path.join(folder, name))
+
+
+def languages_mark(site):
+    """Chinese pages say so, since fonts differ."""
+    for source, name in PAGES.items():
+        if "zh" in re.split(r"[/.-]", source):
+            path = os.path.join(site, re.sub("md$", "html", name))
+            write(path, read(path).replace('<html lang="en">', '<html lang="zh-CN">', 1))
 
 
 # ---- links ----
@@ -170,7 +244,7 @@ def site_check(site):
                 wrong.append("%s: the link to %s leads nowhere" % (name, target))
             elif anchor and path in pages and anchor not in pages[path].names:
                 wrong.append("%s: %s has no heading #%s" % (name, path, anchor))
-    if not os.path.exists(os.path.join(site, "search", "search_index.json")):
+    if not os.path.exists(os.path.join(site, "search", "documents.js")):
         wrong.append("the site cannot be searched")
 
 
@@ -181,9 +255,10 @@ def main(out, manual):
     out = os.path.abspath(out)
     pages = os.path.join(out, "pages")
     shutil.rmtree(out, ignore_errors=True)
-    for name in sorted(os.listdir(os.path.join(ROOT, "docs"))):
-        if name.endswith(".md") and "docs/" + name not in PAGES:
-            wrong.append("docs/%s is not in the list of pages" % name)
+    for at, _, names in sorted(os.walk(os.path.join(ROOT, "docs"))):
+        for source in (os.path.relpath(os.path.join(at, n), ROOT) for n in sorted(names) if n.endswith(".md")):
+            if source not in PAGES:
+                wrong.append("%s is not in the list of pages" % source)
     for source in PAGES:
         page_make(source, manual_page(read(manual)) if source == MANUAL else read(os.path.join(ROOT, source)), pages)
     config_write(out)
@@ -192,6 +267,8 @@ def main(out, manual):
     if done.returncode != 0:
         wrong.append(done.stdout)
     else:
+        search_make(os.path.join(out, "site"))
+        languages_mark(os.path.join(out, "site"))
         site_check(os.path.join(out, "site"))
     for sentence in wrong:
         print(sentence)

@@ -12,20 +12,17 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 sys.path.insert(0, os.path.join(ROOT, "test", "trace"))
 import browser  # noqa: E402
 
-BIN = sys.argv[1] if len(sys.argv) > 1 else os.path.join(ROOT, "build", "bin")
+BIN = os.path.abspath(sys.argv[1]) if len(sys.argv) > 1 else os.path.join(ROOT, "build", "bin")
 PICTURES = os.path.join(ROOT, "docs", "pictures")
 
-# Page, view, picture, what is done before.
+# Page, view, picture, its height, what is done before.
 SHOTS = (
-    ("lora", "memory", "memory", "stateSet({by: 'size', panel: 'groups'}); show('memory')"),
-    ("lora", "memory", "blocks", "stateSet({areas: 'blocks', panel: 'groups'}); show('memory')"),
-    ("kv", "addresses", "addresses", "stateSet({block: data.blocks.kind.findIndex((k) => data.kinds[k].name === 'mapped')}); redraw()"),
-    ("kv", "lives", "lives", ""),
-    ("kv", "flame", "flame", "stateSet({flame: 'calls'}); redraw()"),
-    ("kv", "totals", "totals", ""),
-    ("kv", "pool", "pool", ""),
-    ("overlap", "streams", "streams", ""),
-    ("race", "findings", "findings", ""),
+    ("lora", "memory", "memory", 800, "stateSet({by: 'size'}); show('memory')"),
+    ("lora", "memory", "blocks", 800, "stateSet({areas: 'blocks'}); show('memory')"),
+    ("kv", "addresses", "addresses", 700, "stateSet({block: data.blocks.kind.findIndex((k) => data.kinds[k].name === 'mapped')}); redraw()"),
+    ("kv", "pool", "pool", 800, ""),
+    ("graph", "models", "models", 620, ""),
+    ("race", "findings", "findings", 320, ""),
 )
 
 
@@ -38,11 +35,11 @@ def aclmem(*arguments, codes=(0,)):
 def pages_make(folder):
     """The page of each name; programs run in the folder, so that no path of this machine is in a picture."""
     os.chdir(folder)
-    for name in ("kv_cache", "overlap", "missing_sync"):
-        os.symlink(os.path.join(os.path.abspath(BIN), name), name)
+    for name in ("kv_cache", "missing_sync", "graph_replay"):
+        os.symlink(os.path.join(BIN, name), name)
     aclmem("run", "--quiet", "--check", "none", "--trace", "kv_cache.trace", "./kv_cache", "pool.json")
     aclmem("report", "kv_cache.trace", "--pool", "pool.json", "-o", "kv.html")
-    aclmem("run", "--quiet", "--check", "none", "--trace", "overlap.trace", "--report", "overlap.html", "./overlap")
+    aclmem("run", "--quiet", "--check", "none", "--trace", "graph_replay.trace", "--report", "graph.html", "./graph_replay")
     aclmem("run", "--quiet", "--trace", "missing_sync.trace", "--report", "race.html", "./missing_sync", codes=(99,))
     os.symlink(os.path.join(ROOT, "bench", "traces", "lora.trace.gz"), "lora.trace.gz")
     aclmem("report", "lora.trace.gz", "-o", "lora.html")
@@ -54,16 +51,11 @@ def main():
         pages_make(folder)
         chrome = browser.Browser()
         try:
-            for page, view, name, before in SHOTS:
-                chrome.size(1280, 800)
+            for page, view, name, height, before in SHOTS:
+                chrome.size(1280, height)
                 chrome.open(os.path.join(folder, page + ".html"))
                 chrome.evaluate("show('%s'); %s" % (view, before))
-                # The flame graph grows; a frame later it has its size.
-                chrome.evaluate("new Promise((done) => { const look = () => (document.getAnimations().length ? setTimeout(look, 50) : requestAnimationFrame(() => setTimeout(done, 400))); look(); })")
                 chrome.picture(os.path.join(PICTURES, name + ".png"))
-            chrome.size(390, 800)
-            chrome.open(os.path.join(folder, "kv.html"))
-            chrome.picture(os.path.join(PICTURES, "phone.png"))
             if chrome.complaints():
                 sys.exit("\n".join(chrome.complaints()))
         finally:

@@ -11,6 +11,8 @@
 #     scripts/setup.sh docs        what `make docs` needs
 #     scripts/setup.sh aarch64     what `make check-aarch64` needs; libraries are fetched into build/
 #     scripts/setup.sh debian      what `make check-debian` needs
+#     scripts/setup.sh packages    what `make check-packages` needs
+#     scripts/setup.sh torch       what `make`, and the PyTorch device npu with its tests, need
 #
 # Each row of the tables below is a probe that works on any distribution, the name of Debian's
 # package, and what it is.  Where apt-get is at hand and we may use it, only what is missing is
@@ -20,9 +22,9 @@ set -u
 
 mode=${1:-build}
 case $mode in
-build | check | coverage | bench | wheel | sdist | deb | docs | aarch64 | debian) ;;
+build | check | coverage | bench | wheel | sdist | deb | docs | aarch64 | debian | packages | torch) ;;
 *)
-    echo "usage: $0 build|check|coverage|bench|wheel|sdist|deb|docs|aarch64|debian" >&2
+    echo "usage: $0 build|check|coverage|bench|wheel|sdist|deb|docs|aarch64|debian|packages|torch" >&2
     exit 2
     ;;
 esac
@@ -78,11 +80,21 @@ needed_to_pack() {
     need "has strip" binutils "GNU binutils"
 }
 
+needed_for_systems() {
+    need "has debootstrap" debootstrap "debootstrap, which makes Debian systems in folders"
+}
+
+needed_to_check_packages() {
+    needed_for_systems
+    need "has_library cmocka" libcmocka-dev "cmocka, a test library"
+    need "has ip" iproute2 "iproute2, which makes the network namespaces of the fabric tests"
+}
+
 needed_for_debian() {
     need "has_package build-essential" build-essential "Debian's tools for every build of a package"
     need "has dpkg-buildpackage" dpkg-dev "dpkg's tools for building packages"
     need "has dh" debhelper "debhelper"
-    need "has lintian" lintian "lintian, which looks at packages"
+    need "has lintian" lintian "lintian, which checks packages"
     need has_python_headers python3-dev "Python's headers"
     need "has_library ucx" libucx-dev "UCX, for memory of other machines"
     need "has_library libsodium" libsodium-dev "libsodium, for memory of other machines"
@@ -94,6 +106,18 @@ needed_for_aarch64() {
     $1 "has aarch64-linux-gnu-gcc" gcc-aarch64-linux-gnu "the GNU C compiler for aarch64"
     $1 "has aarch64-linux-gnu-g++" g++-aarch64-linux-gnu "the GNU C++ compiler for aarch64"
     $1 "has qemu-aarch64" qemu-user "qemu-user, an emulator for programs"
+}
+
+needed_for_torch() {
+    need "has c++" g++ "a C++ compiler"
+    need has_python_headers python3-dev "Python's headers"
+    need "has_module torch" python3-torch "PyTorch"
+    need has_torch_headers libtorch-dev "PyTorch's headers"
+    need has_pybind11 pybind11-dev "pybind11"
+    need has_openblas libopenblas0 "OpenBLAS, without which products of matrices take 50 times as long"
+    for module in pytest numpy expecttest psutil hypothesis; do
+        need "has_module $module" "python3-$module" "$module, for the tests"
+    done
 }
 
 needed_to_cover() {
@@ -142,6 +166,23 @@ has_python_headers() {
 
 has_module() {
     "$(the_python)" -c "import $1" >/dev/null 2>&1
+}
+
+has_torch_headers() {
+    "$(the_python)" -c "import os, sys, torch
+sys.exit(not os.path.exists(os.path.join(os.path.dirname(torch.__file__), 'include', 'torch', 'version.h')))" 2>/dev/null
+}
+
+# PyTorch of pip carries it.
+has_pybind11() {
+    "$(the_python)" -c "import os, sys, torch
+folders = [os.path.join(os.path.dirname(torch.__file__), 'include'), '/usr/include']
+sys.exit(not any(os.path.exists(os.path.join(f, 'pybind11', 'pybind11.h')) for f in folders))" 2>/dev/null
+}
+
+# PyTorch of pip has MKL; Debian's uses the BLAS of the system.
+has_openblas() {
+    ! has_package python3-torch || has_package libopenblas0
 }
 
 has_headers() {
@@ -206,15 +247,17 @@ look() {
     wanted=
     case $mode in
     sdist) need "has python3" python3 "Python 3.9 or newer" ;;
-    debian) need "has debootstrap" debootstrap "debootstrap, which makes Debian systems in folders" ;;
+    debian) needed_for_systems ;;
     *) needed_to_build ;;
     esac
     case $mode in check | coverage) needed_to_check ;; esac
     [ "$mode" != wheel ] || needed_to_pack
+    [ "$mode" != packages ] || needed_to_check_packages
     [ "$mode" != deb ] || needed_for_debian
     [ "$mode" != docs ] || need "has mkdocs" mkdocs "mkdocs, which makes the site of the documents"
     [ "$mode" != aarch64 ] || needed_for_aarch64 need
     [ "$mode" != coverage ] || needed_to_cover
+    [ "$mode" != torch ] || needed_for_torch
     [ -n "$packages" ]
 }
 
