@@ -142,6 +142,41 @@ static void a_queue_waits_in_the_list_that_it_joined_last(void **state)
     assert_string_equal(t.ran, "a");
 }
 
+/* The condition holds when it is read again after joining the list, so the task is over. */
+static aclError joining_run(struct am_task *task)
+{
+    struct changing *joining = (struct changing *)task;
+
+    am_waitlist_join(&joining->first, task);
+    say(t.ran, 'a');
+    return ACL_SUCCESS;
+}
+
+static void joining_free(struct am_task *task)
+{
+    struct changing *joining = (struct changing *)task;
+
+    assert_true(LIST_EMPTY(&joining->first.queues));
+    assert_null(task->queue->waiting_on);
+    note_free(task);
+}
+
+static const struct am_task_ops joining_ops = {.run = joining_run, .free = joining_free};
+
+static void a_queue_has_left_the_list_when_its_task_is_freed(void **state)
+{
+    struct changing *joining = am_task_make(&joining_ops, sizeof *joining);
+
+    assert_non_null(joining);
+    joining->note.letter = 'a';
+    am_waitlist_init(&joining->first);
+    t.n_live++;
+    submit(0, &joining->note.task);
+    put_letters(0, "b");
+    step_all();
+    assert_string_equal(t.ran, "ab");
+}
+
 static void a_task_that_finishes_wakes_another_queue(void **state)
 {
     struct am_waitlist list;
@@ -622,6 +657,7 @@ int main(void)
         stepped(a_parked_queue_waits_until_it_is_woken),
         stepped(waking_is_for_all_who_wait),
         stepped(a_queue_waits_in_the_list_that_it_joined_last),
+        stepped(a_queue_has_left_the_list_when_its_task_is_freed),
         stepped(a_task_that_finishes_wakes_another_queue),
         stepped(a_deadline_fails_the_task_and_the_queue_goes_on),
         stepped(a_deadline_counts_from_when_the_task_is_first),
