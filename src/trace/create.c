@@ -16,6 +16,21 @@ static uint64_t clock_read(clockid_t clock)
     return (uint64_t)now.tv_sec * 1000000000 + (uint64_t)now.tv_nsec;
 }
 
+/* After a write that was cut short, the next one says why. */
+static bool write_whole(int fd, const char *data, size_t size)
+{
+    size_t done = 0;
+
+    while (done < size) {
+        ssize_t n = pwrite(fd, data + done, size - done, (off_t)done);
+
+        if (n <= 0)
+            return false;
+        done += (size_t)n;
+    }
+    return true;
+}
+
 int trace_create(const char *path, bool may_replace, char *why)
 {
     union {
@@ -23,6 +38,7 @@ int trace_create(const char *path, bool may_replace, char *why)
         char page[AM_TRACE_HEADER_SIZE];
     } head = {0};
     struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_len = 1};
+    bool is_new = access(path, F_OK) != 0;
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOCTTY, 0666);
     off_t size = fd >= 0 ? lseek(fd, 0, SEEK_END) : 0;
 
@@ -40,7 +56,7 @@ int trace_create(const char *path, bool may_replace, char *why)
     memcpy(head.header.magic, AM_TRACE_MAGIC, sizeof head.header.magic);
     am_trace_header_fill(&head.header, clock_read(CLOCK_MONOTONIC),
                          clock_read(CLOCK_REALTIME));
-    if (ftruncate(fd, 0) != 0 || pwrite(fd, &head, sizeof head, 0) != sizeof head) {
+    if (ftruncate(fd, 0) != 0 || !write_whole(fd, head.page, sizeof head.page)) {
         snprintf(why, TRACE_WHY_SIZE, "%s", strerror(errno));
         goto failed;
     }
@@ -49,6 +65,8 @@ int trace_create(const char *path, bool may_replace, char *why)
         return fd;
     snprintf(why, TRACE_WHY_SIZE, "%s", strerror(errno));
 failed:
+    if (is_new)
+        unlink(path);
     close(fd);
     return -1;
 }

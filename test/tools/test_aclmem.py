@@ -299,6 +299,14 @@ class Command(unittest.TestCase):
             self.assertEqual(done.returncode, 1, arguments)
             self.assertRegex(done.stderr, r"^aclmem: the output could not be written: ")
 
+    def test_a_trace_above_the_limit_of_file_sizes_is_refused(self):
+        with tempfile.TemporaryDirectory() as folder:
+            trace = os.path.join(folder, "t")
+            done = subprocess.run([COMMAND, "run", "--trace", trace, "true"], env=self.env, capture_output=True, text=True,
+                                  preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)))
+            self.assertEqual((done.returncode, done.stderr), (2, f"aclmem run: {trace}: File too large\n"))
+            self.assertEqual(os.listdir(folder), [])
+
     def test_a_wrong_option_is_told(self):
         done = self.run_it("info", ACLMEM_RULES="sloppy")
         self.assertEqual((done.returncode, done.stdout), (1, ""))

@@ -347,7 +347,7 @@ static void task_end(struct am_queue *queue, struct am_task *task, aclError rc,
 {
     const char *function = task->function;
 
-    waitlist_leave(queue); /* run() may have joined; the task keeps the list until its free */
+    waitlist_leave(queue); /* run() may have joined; the task keeps the list alive */
     task->ops->free(task);
     am_counter_add(&queue->sched->n_completed, 1);
     am_lock(&queue->lock);
