@@ -387,25 +387,42 @@ function poolRows(pool, gap) {
 }
 
 // The tasks of a model: a lane for each stream, in the order in which they join.  A task is right of the task before it in its lane and
-// of the record that it waits for; width(i) is its room.
-function modelGraph(nodes, model, width) {
-  const lanes = [], row = new Map(), list = [], place = new Map(), x = [], waits = [];
-  let total = 0;
+// of the record that it waits for; width(i) is its room.  The lanes of the models that branches(i) lists, the branches of a conditional
+// task, are below those of the model and right of the task; `indent` is the room before them.
+function modelGraph(nodes, model, width, branches = () => [], indent = 0) {
+  const graph = { lanes: [], row: new Map(), nodes: [], place: new Map(), x: [], waits: [], width: 0 }, lanes = new Map(), below = [];
+  const add = (row, i, at) => {
+    graph.row.set(i, row);
+    graph.place.set(i, graph.nodes.length);
+    graph.nodes.push(i);
+    graph.x.push(at);
+  };
   for (let i = 0; i < nodes.n; i++) {
     if (nodes.model[i] !== model) continue;
-    if (!row.has(nodes.stream[i])) { row.set(nodes.stream[i], lanes.length); lanes.push({ stream: nodes.stream[i], nodes: [], x: [], end: 0 }); }
-    const lane = lanes[row.get(nodes.stream[i])], from = place.get(nodes.from[i]);
-    const at = Math.max(lane.end, from === undefined ? 0 : x[from] + width(nodes.from[i]));
-    if (from !== undefined) waits.push(i);
-    place.set(i, list.length);
-    list.push(i);
-    x.push(at);
+    if (!lanes.has(nodes.stream[i])) { lanes.set(nodes.stream[i], graph.lanes.length); graph.lanes.push({ stream: nodes.stream[i], model, nodes: [], x: [], begin: 0, end: 0 }); }
+    const row = lanes.get(nodes.stream[i]), lane = graph.lanes[row], from = graph.place.get(nodes.from[i]);
+    const at = Math.max(lane.end, from === undefined ? 0 : graph.x[from] + width(nodes.from[i]));
+    if (from !== undefined) graph.waits.push(i);
+    add(row, i, at);
     lane.nodes.push(i);
     lane.x.push(at);
     lane.end = at + width(i);
-    total = Math.max(total, lane.end);
+    for (const branch of branches(i)) {
+      const inner = modelGraph(nodes, branch, width, branches, indent);
+      below.push({ inner, branch, by: i, at: at + indent });
+      lane.end = Math.max(lane.end, at + indent + inner.width);
+    }
+    graph.width = Math.max(graph.width, lane.end);
   }
-  return { lanes, row, nodes: list, place, x, waits, width: total };
+  for (const { inner, branch, by, at } of below) {
+    const first = graph.lanes.length;
+    if (!inner.lanes.length) inner.lanes.push({ stream: 0, model: branch, nodes: [], x: [], begin: 0, end: 0 }); // it is empty
+    for (const lane of inner.lanes) graph.lanes.push({ ...lane, x: lane.x.map((x) => x + at), begin: lane.begin + at, end: lane.end + at });
+    graph.lanes[first].by ??= by;
+    inner.nodes.forEach((i, k) => add(first + inner.row.get(i), i, inner.x[k] + at));
+    graph.waits.push(...inner.waits);
+  }
+  return graph;
 }
 
 // What a text of the search box names: blocks that an address lies in, and stacks with the text in one of their frames, largest first.

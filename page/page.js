@@ -24,7 +24,7 @@ function factsShow() {
   const facts = [["", first.command || data.program, "command"], [isCounted ? "" : "time", isCounted ? `${Math.round(data.duration / 1000).toLocaleString("en")} events` : timeText(data.duration), "time", to("memory", wholeRange())], ["chip", first.soc, "device"],
     ["peak", bytesText(t.peak), "peak", to("memory", { t: data.peakAt, device: data.peakDevice, panel: "live" })], ["never freed", bytesText(t.live), "live", to("memory", { device: data.peakDevice, panel: "leaks" })],
     ["calls", t.calls ? t.calls.toLocaleString("en") + (t.errors ? `, ${t.errors.toLocaleString("en")} failed` : "") : "", "calls", to("totals", {})], ["processes", processes ? String(processes) : "", "processes"],
-    ["models", data.models.length ? String(data.models.length) : "", "models", to("models", {})], ["findings", data.isChecked ? String(data.findings.length) : "not checked", "findings", to("findings", {})]];
+    ["models", data.models.length ? String(data.models.filter((model) => model.parent < 0).length) : "", "models", to("models", {})], ["findings", data.isChecked ? String(data.findings.length) : "not checked", "findings", to("findings", {})]];
   document.getElementById("facts").replaceChildren(...facts.filter(([, value]) => value)
     .map(([name, value, id, go]) => make(go ? "button" : "span", { className: "fact", title: value, onclick: go || (() => {}) }, name ? name + " " : "", make("b", { id: "fact-" + id }, value))));
   document.title = `${data.program} · aclmem`;

@@ -423,10 +423,20 @@ static uint32_t element_max(const struct am_trace_param *param)
     return param->element == 't' ? param->size : AM_VARINT_MAX;
 }
 
+/* The struct with an array that is passed by value; NULL for other arguments. */
+static const aclmdlRICondTaskParams *
+condition_of(const struct am_trace_function *function, const struct am_trace_param *param,
+             const void *const *args)
+{
+    return param->letter == 'v' ? args[param - function->param] : NULL;
+}
+
 static uint64_t array_count(const struct am_trace_function *function,
                             const struct am_trace_param *param, const void *const *args)
 {
-    uint64_t n = count_of(function, param->count, args);
+    const aclmdlRICondTaskParams *condition = condition_of(function, param, args);
+    uint64_t n =
+        condition != NULL ? condition->size : count_of(function, param->count, args);
     uint64_t most = AM_TRACE_ARRAY_MAX;
 
     if (most > 10240 / element_max(param))
@@ -496,7 +506,9 @@ static uint8_t *results_put(struct writer *w, uint8_t *at,
 
         if (!is_result(param->letter) && param->element == 0)
             continue;
-        place = *(const void *const *)args[i];
+        place = condition_of(function, param, args) != NULL
+                    ? condition_of(function, param, args)->modelRIArray
+                    : *(const void *const *)args[i];
         if (param->element != 0) {
             *at++ = place != NULL;
             if (place != NULL)

@@ -26,6 +26,7 @@
     S(aclrtMemManagedLocation, F(aclrtMemManagedLocation, type, e) F(aclrtMemManagedLocation, id, i)) \
     S(aclrtMemcpyBatchAttr, F(aclrtMemcpyBatchAttr, dstLoc.id, u) F(aclrtMemcpyBatchAttr, dstLoc.type, e) F(aclrtMemcpyBatchAttr, srcLoc.id, u) F(aclrtMemcpyBatchAttr, srcLoc.type, e)) \
     S(aclrtServerPid, F(aclrtServerPid, num, z)) \
+    S(aclmdlRICondTaskParams, F(aclmdlRICondTaskParams, handle, p) F(aclmdlRICondTaskParams, type, e) F(aclmdlRICondTaskParams, size, u)) \
     S(aclrtMallocConfig, F(aclrtMallocAttribute, attr, e) F(aclrtMallocAttribute, value, l))
 /* clang-format on */
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The page of aclmem report in a real browser: test_page.py ACLMEM PLAYER RACE CACHE WRAPPER GRAPH
+"""The page of aclmem report in a real browser: test_page.py ACLMEM PLAYER RACE CACHE WRAPPER GRAPH BRANCHES
 
 Numbers that the page shows are compared with numbers that are computed from the trace.
 """
@@ -18,7 +18,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import browser  # noqa: E402
 import large  # noqa: E402
 
-ACLMEM, PLAYER, RACE, CACHE, WRAPPER, GRAPH = sys.argv[1:7]
+ACLMEM, PLAYER, RACE, CACHE, WRAPPER, GRAPH, BRANCHES = sys.argv[1:8]
 
 
 def call(*arguments, code=0):
@@ -644,6 +644,55 @@ class Models(unittest.TestCase):
                 chrome.close()
 
 
+    def test_branches_of_conditional_tasks(self):
+        """The program prints the handles: the branches of an if, then the cases of a switch in the second branch."""
+        with tempfile.TemporaryDirectory() as folder:
+            trace = os.path.join(folder, "t")
+            branches = call("run", "--check", "none", "--quiet", "--trace", trace, "--report", trace + ".html", BRANCHES).split()
+            rows = list(csv.DictReader(io.StringIO(call("convert", trace, "--to", "csv"))))
+            into = {}  # handle: copies that were captured
+            stack, captured = [], lambda row: re.search(r"modelRI=(0x[0-9a-f]+)", row["arguments"]).group(1)
+            for row in rows:
+                if row["function"] in ("aclmdlRICaptureBegin", "aclmdlRICaptureToModelRIBegin"):
+                    stack.append(captured(row) if "ToModel" in row["function"] else "model")
+                elif row["function"] == "aclmdlRICaptureEnd":
+                    stack.pop()
+                elif row["function"] == "aclrtMemcpyAsync":
+                    into[stack[-1]] = into.get(stack[-1], 0) + 1
+            chrome = browser.Browser()
+            try:
+                chrome.size(1200, 900)
+                chrome.open(trace + ".html")
+                self.assertEqual(chrome.evaluate("document.getElementById('fact-models').textContent"), "1")
+                chrome.evaluate("document.querySelector('#views button[data-view=models]').click()")
+                self.assertEqual(chrome.evaluate("[...document.querySelectorAll('#model option')].length"), 1)
+                shown = chrome.evaluate(
+                    "graphOf(0).lanes.map((l) => ({handle: data.models[l.model].handle, by: l.by === undefined ? '' : nodeName(l.by) + ': ' + branchName(data.models[l.model]),"
+                    " names: l.nodes.map(nodeName), begin: l.begin, end: l.end, x: l.x, task: l.by === undefined ? 0 : graphOf(0).x[graphOf(0).place.get(l.by)]}))")
+                copy = "device to device"
+                self.assertEqual([(s["by"], s["names"]) for s in shown],
+                                 [("", [copy, "if", copy, copy]), ("if: then", 3 * [copy]), ("if: else", [copy, "switch"]),
+                                  ("switch: case 0", [copy]), ("switch: case 1", 2 * [copy]), ("switch: case 2", [])])
+                self.assertEqual([s["handle"] for s in shown[1:]], branches)
+                self.assertEqual([s["names"].count(copy) for s in shown[1:]], [into.get(handle, 0) for handle in branches])
+                for branch in shown[1:]:  # right of its task, and left of what follows it
+                    self.assertLess(branch["task"], branch["begin"])
+                    self.assertLessEqual(branch["end"], shown[0]["x"][2])
+                figures = chrome.evaluate("['tasks', 'branches', 'streams', 'replays', 'bytes'].map((id) => document.getElementById('model-' + id).textContent)")
+                self.assertEqual(figures, ["4", "8", "5", "1", chrome.evaluate("bytesText(%d)" % (3 * 4096))])
+                chrome.evaluate("(() => { const c = document.querySelector('#main canvas'), box = c.getBoundingClientRect(), g = graphOf(0);"
+                                " c.dispatchEvent(new MouseEvent('click', {clientX: box.left + 86 + g.x[1] + 20, clientY: box.top + 20, bubbles: true})); })()")
+                text = chrome.evaluate("document.getElementById('node').innerText")
+                self.assertIn("then with 3 tasks, else with 2 tasks", text)
+                self.assertIn("condition_add", text)
+                chrome.evaluate("(() => { const c = document.querySelector('#main canvas'), box = c.getBoundingClientRect(), g = graphOf(0);"
+                                " c.dispatchEvent(new MouseEvent('click', {clientX: box.left + 86 + g.lanes[2].x[0] + 20, clientY: box.top + 2 * 44 + 20, bubbles: true})); })()")
+                self.assertIn("second_branch", chrome.evaluate("document.getElementById('node').innerText"))
+                self.assertEqual(chrome.complaints(), [])
+            finally:
+                chrome.close()
+
+
 class Large(unittest.TestCase):
     def test_a_million_events_are_drawn_from_a_few_thousand_steps(self):
         with tempfile.TemporaryDirectory() as folder:
@@ -743,4 +792,4 @@ if __name__ == "__main__":
     if browser.find() is None:
         print("skipped: there is no Chromium here (Debian's package chromium)")
         sys.exit(77)
-    unittest.main(argv=sys.argv[:1] + sys.argv[7:])
+    unittest.main(argv=sys.argv[:1] + sys.argv[8:])

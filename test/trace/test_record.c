@@ -239,6 +239,54 @@ static void arrays_are_recorded_element_by_element(void **state)
     trace_close(trace);
 }
 
+static void child_branches(void *arg)
+{
+    aclmdlRI branches[3], model;
+    aclmdlRICondTaskParams params = {
+        .type = ACL_MODEL_RI_COND_TYPE_SWITCH, .size = 3, .modelRIArray = branches};
+    aclrtStream stream, other;
+    aclmdlRICaptureStatus status;
+
+    CHILD_CHECK(aclInit(NULL) == ACL_SUCCESS && aclrtSetDevice(0) == ACL_SUCCESS);
+    CHILD_CHECK(aclrtCreateStream(&stream) == ACL_SUCCESS);
+    CHILD_CHECK(aclrtCreateStream(&other) == ACL_SUCCESS);
+    CHILD_CHECK(aclmdlRIAddCondTask(params, stream, 0) != ACL_SUCCESS);
+    CHILD_CHECK(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_RELAXED) ==
+                ACL_SUCCESS);
+    CHILD_CHECK(aclmdlRICaptureGetInfo(stream, &status, &model) == ACL_SUCCESS);
+    CHILD_CHECK(aclmdlRICondHandleCreate(model, 0, 0, &params.handle) == ACL_SUCCESS);
+    CHILD_CHECK(aclmdlRIAddCondTask(params, stream, 0) == ACL_SUCCESS);
+    CHILD_CHECK(aclmdlRICaptureToModelRIBegin(other, branches[2],
+                                              ACL_MODEL_RI_CAPTURE_MODE_RELAXED) ==
+                ACL_SUCCESS);
+    CHILD_CHECK(aclmdlRICaptureEnd(other, &model) == ACL_SUCCESS);
+    CHILD_CHECK(aclmdlRICaptureEnd(stream, &model) == ACL_SUCCESS);
+    aclFinalize();
+}
+
+static void the_models_of_a_conditional_task_are_recorded(void **state)
+{
+    struct trace_event event;
+    const struct trace_value *params;
+    struct trace *trace;
+    uint64_t last;
+
+    child_run(child_branches, NULL);
+    trace = opened();
+    find(trace, "aclmdlRIAddCondTask", &event);
+    assert_int_equal(trace_arg(&event, "params")->n_items, 0); /* it was refused */
+    find(trace, "aclmdlRIAddCondTask", &event);
+    params = trace_arg(&event, "params");
+    assert_int_equal(params->size, sizeof(aclmdlRICondTaskParams));
+    assert_int_equal(params->n_items, 3);
+    assert_int_not_equal(params->item[0], params->item[1]);
+    last = params->item[2];
+    find(trace, "aclmdlRICaptureToModelRIBegin", &event);
+    assert_int_equal(trace_number(&event, "modelRI"), last);
+    assert_int_equal(trace_about(trace)->n_damaged, 0);
+    trace_close(trace);
+}
+
 /* ---- a reader beside the writer ---- */
 
 #define BESIDE 100000 /* calls: many chunks, some compressed while the reader reads */
@@ -773,6 +821,7 @@ int main(void)
         cmocka_unit_test(every_call_is_in_the_trace_in_order),
         cmocka_unit_test(arguments_results_and_structs_are_what_they_were),
         cmocka_unit_test(arrays_are_recorded_element_by_element),
+        cmocka_unit_test(the_models_of_a_conditional_task_are_recorded),
         cmocka_unit_test(a_reader_beside_the_writer_sees_whole_calls),
         cmocka_unit_test(each_thread_has_its_calls_in_order),
         cmocka_unit_test(a_call_that_makes_calls_has_a_begin_and_an_end),

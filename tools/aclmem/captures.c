@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "show.h"
+
 /* Functions whose calls are tasks of a model, by the beginning of their names. */
 static bool is_work(const char *name)
 {
@@ -36,8 +38,11 @@ static uint32_t model_add(struct history *history, const struct trace_event *eve
 {
     history->model = array_grow(history->model, history->n_models, &history->max_models,
                                 sizeof *history->model);
-    history->model[history->n_models] = (struct model){
-        .process = event->process->number - 1, .began = event->end, .where = where};
+    history->model[history->n_models] =
+        (struct model){.process = event->process->number - 1,
+                       .began = event->end,
+                       .where = where,
+                       .parent = NO_NODE};
     return (uint32_t)history->n_models++;
 }
 
@@ -84,37 +89,6 @@ static void capture_end(struct captures *captures, struct history *history,
     handle_set(captures, history, event, capture->model);
 }
 
-/* A call of aclmdlRI. */
-static void model_take(struct captures *captures, struct history *history,
-                       const struct trace_event *event, uint32_t where, uint32_t stream)
-{
-    struct capture *capture = capture_of(captures, stream);
-    uint32_t model;
-
-    if (is_named(event, "aclmdlRICaptureEnd")) {
-        capture_end(captures, history, event, stream);
-        return;
-    }
-    if (event->result != 0)
-        return;
-    model = captures_model(captures, event);
-    if (is_named(event, "aclmdlRICaptureBegin"))
-        capture_begin(captures, stream, model_add(history, event, where));
-    else if (is_named(event, "aclmdlRICaptureToModelRIBegin"))
-        capture_begin(captures, stream,
-                      model != NO_MODEL ? model : model_add(history, event, where));
-    else if (is_named(event, "aclmdlRIBuildBegin"))
-        handle_set(captures, history, event, model_add(history, event, where));
-    else if (is_named(event, "aclmdlRIBindStream") && model != NO_MODEL)
-        capture_begin(captures, stream, model);
-    else if (is_named(event, "aclmdlRIEndTask") && capture != NULL)
-        capture->is_open = false;
-    else if (is_named(event, "aclmdlRIBuildEnd") && model != NO_MODEL)
-        history->model[model].captured = event->end;
-    else if (is_named(event, "aclmdlRIDestroy") && model != NO_MODEL)
-        history->model[model].destroyed = event->begin;
-}
-
 static void node_add(struct captures *captures, struct history *history,
                      const struct trace_event *event, uint32_t model, struct node node)
 {
@@ -140,6 +114,64 @@ static void node_add(struct captures *captures, struct history *history,
     if (strncmp(node.name, "aclrtRecordEvent", 16) == 0)
         map_set(&captures->records, event->process->number, trace_number(event, "event"),
                 number);
+}
+
+/* A conditional task, which makes a model for each branch. */
+static void condition_take(struct captures *captures, struct history *history,
+                           const struct trace_event *event, struct node node)
+{
+    const struct capture *capture = capture_of(captures, node.stream);
+    const struct trace_value *branches = trace_arg(event, "params");
+    uint32_t parent = (uint32_t)history->n_nodes;
+    uint64_t type = 0;
+
+    if (capture == NULL)
+        return;
+    node_add(captures, history, event, capture->model, node);
+    field_number(event, "params", "type", &type);
+    for (size_t i = 0; branches != NULL && i < branches->n_items; i++) {
+        uint32_t model = model_add(history, event, node.where);
+
+        history->model[model].parent = parent;
+        history->model[model].branch = (uint32_t)i;
+        history->model[model].condition = (uint8_t)type;
+        history->model[model].handle = branches->item[i];
+        map_set(&captures->models, event->process->number, branches->item[i], model);
+    }
+}
+
+/* A call of aclmdlRI. */
+static void model_take(struct captures *captures, struct history *history,
+                       const struct trace_event *event, uint32_t where, uint32_t stream)
+{
+    struct capture *capture = capture_of(captures, stream);
+    uint32_t model;
+
+    if (is_named(event, "aclmdlRICaptureEnd")) {
+        capture_end(captures, history, event, stream);
+        return;
+    }
+    if (event->result != 0)
+        return;
+    model = captures_model(captures, event);
+    if (is_named(event, "aclmdlRIAddCondTask"))
+        condition_take(captures, history, event,
+                       (struct node){.stream = stream, .where = where, .from = NO_NODE});
+    else if (is_named(event, "aclmdlRICaptureBegin"))
+        capture_begin(captures, stream, model_add(history, event, where));
+    else if (is_named(event, "aclmdlRICaptureToModelRIBegin"))
+        capture_begin(captures, stream,
+                      model != NO_MODEL ? model : model_add(history, event, where));
+    else if (is_named(event, "aclmdlRIBuildBegin"))
+        handle_set(captures, history, event, model_add(history, event, where));
+    else if (is_named(event, "aclmdlRIBindStream") && model != NO_MODEL)
+        capture_begin(captures, stream, model);
+    else if (is_named(event, "aclmdlRIEndTask") && capture != NULL)
+        capture->is_open = false;
+    else if (is_named(event, "aclmdlRIBuildEnd") && model != NO_MODEL)
+        history->model[model].captured = event->end;
+    else if (is_named(event, "aclmdlRIDestroy") && model != NO_MODEL)
+        history->model[model].destroyed = event->begin;
 }
 
 bool captures_take(struct captures *captures, struct history *history,

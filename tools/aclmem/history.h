@@ -116,6 +116,9 @@ struct model {
     uint64_t n_copies, bytes; /* of one replay */
     uint32_t where;
     uint32_t process;
+    uint32_t parent;   /* a branch: the conditional task in another model; or NO_NODE */
+    uint32_t branch;   /* its number there, from 0 */
+    uint8_t condition; /* aclmdlRICondTaskType of that task */
     bool has_failed;
 };
 

@@ -433,12 +433,15 @@ static json_t *models_make(const struct making *m)
         const struct model *model = &m->history->model[i];
 
         json_array_append_new(
-            models, json_pack("{s:o, s:I, s:I, s:I, s:i, s:b}", "handle",
-                              json_sprintf("0x%" PRIx64, model->handle), "began",
-                              (json_int_t)since(m, model->began), "captured",
-                              (json_int_t)since(m, model->captured), "destroyed",
-                              (json_int_t)since(m, model->destroyed), "where",
-                              (int)model->where, "failed", (int)model->has_failed));
+            models,
+            json_pack("{s:o, s:I, s:I, s:I, s:i, s:b, s:i, s:i, s:i}", "handle",
+                      json_sprintf("0x%" PRIx64, model->handle), "began",
+                      (json_int_t)since(m, model->began), "captured",
+                      (json_int_t)since(m, model->captured), "destroyed",
+                      (json_int_t)since(m, model->destroyed), "where", (int)model->where,
+                      "failed", (int)model->has_failed, "parent",
+                      model->parent == NO_NODE ? -1 : (int)model->parent, "branch",
+                      (int)model->branch, "condition", (int)model->condition));
     }
     return models;
 }

@@ -42,6 +42,8 @@ static bool call_check(const struct play_call *call, char *why)
         else if (value->bytes != NULL && param->element == 0 && size > 0)
             is_right = strcmp(param->name, "cfg") == 0 ? value->size % size == 0
                                                        : value->size == size;
+        else if (value->item != NULL && param->letter == 'v') /* the struct counts it */
+            is_right = value->size == size;
         else if (value->item != NULL)
             is_right =
                 value->n_items == (count < PLAY_ARRAY_MAX ? count : PLAY_ARRAY_MAX);

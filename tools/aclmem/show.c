@@ -135,7 +135,9 @@ static void value_show(FILE *out, const struct trace_event *event,
         fprintf(out, is_result || param->is_output ? "[?]" : "?");
     } else if (param->element == 't' || letter == 't' || letter == 'v') {
         structs_show(out, struct_find(event->process, param->structure), value->bytes,
-                     value->size, param->element != 0);
+                     value->size, param->element == 't');
+        if (value->item != NULL) /* an array of the struct */
+            array_show(out, param->element, value);
     } else if (value->item != NULL) {
         array_show(out, param->element, value);
     } else if (param->element == 'H') {

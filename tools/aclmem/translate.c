@@ -419,8 +419,9 @@ static uint64_t argument_make(struct translation *t, const struct play_function 
     uint64_t actual;
     size_t n;
 
-    /* A struct that is passed by value, and missing or unknown to traces. */
-    t->is_refused |= param->letter == 'v' && (value->is_null || param->size == 0);
+    /* A struct that is passed by value, and missing, unknown to traces, or has an array. */
+    t->is_refused |= param->letter == 'v' &&
+                     (value->is_null || param->size == 0 || param->element != 0);
     if (value->is_null || t->is_refused)
         return 0;
     if (value->item != NULL && !param->is_output)
