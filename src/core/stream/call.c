@@ -46,6 +46,7 @@ struct call {
     bool is_started; /* calls.lock, as the next ones */
     bool is_running;
     bool is_done;
+    unsigned n_again; /* runs of a callback that was due again before it ran */
     bool is_stale; /* captured: an execution that was dropped still runs the function */
     struct call_list *listed;   /* where the call waits to be run; NULL: it does not */
     struct am_waitlist waiting; /* the queue that it blocks */
@@ -109,6 +110,8 @@ static void call_put(struct call *call)
         free(call);
 }
 
+static void call_list_locked(struct call *call, struct call_list *list)
+    AM_REQUIRES(calls.lock);
 static int threads_grow_locked(void) AM_REQUIRES(calls.lock);
 
 /* The function has returned, or has ended its thread. */
@@ -123,6 +126,10 @@ static void call_end(struct call *call)
         self->is_inside = false;
         calls.n_inside--;
         calls.n_done++;
+    }
+    if (call->n_again > 0) {
+        call->n_again--;
+        call_list_locked(call, &calls.callbacks);
     }
     pthread_cond_broadcast(&calls.done);
     am_unlock(&calls.lock);
@@ -188,7 +195,6 @@ bool am_call_blocks_locked(const struct am_queue *queue)
 
 /* Puts the call where its runner finds it, with a reference. */
 static void call_list_locked(struct call *call, struct call_list *list)
-    AM_REQUIRES(calls.lock)
 {
     call->is_started = true;
     am_ref_more(&call->refs);
@@ -257,7 +263,7 @@ static void call_rearm(struct am_task *task)
     struct call *call = (struct call *)task;
 
     am_lock(&calls.lock);
-    call->is_stale = call->is_running || call->listed != NULL;
+    call->is_stale = call->is_blocking && (call->is_running || call->listed != NULL);
     call->is_started = call->is_done = false;
     am_unlock(&calls.lock);
 }
@@ -283,7 +289,10 @@ static enum am_poll call_poll(struct call *call, struct call_list *list)
     am_lock(&calls.lock);
     if (!is_stale_locked(call)) {
         was_started = call->is_started;
-        if (!was_started) {
+        if (!was_started && (call->is_running || call->listed != NULL)) {
+            call->is_started = true; /* a callback that blocks no stream */
+            call->n_again++;
+        } else if (!was_started) {
             call_list_locked(call, list);
             if (list == &calls.callbacks)
                 pthread_cond_broadcast(&calls.callbacks_changed);
