@@ -134,9 +134,8 @@ aclError am_aclmdlRICaptureTaskUpdateEnd(aclrtStream handle)
 /* A model that is complete. */
 static aclError complete_check(const struct am_model *model)
 {
-    AM_REQUIRE(model->status == ACL_MODEL_RI_CAPTURE_STATUS_NONE,
-               ACL_ERROR_RT_MODEL_CAPTURED,
-               "model %u is being captured; call aclmdlRICaptureEnd first", model->id);
+    AM_REQUIRE(model->is_complete, ACL_ERROR_RT_MODEL_CAPTURED,
+               "model %u is not complete; call aclmdlRICaptureEnd first", model->id);
     return ACL_SUCCESS;
 }
 
@@ -208,7 +207,7 @@ aclError am_aclmdlRITaskSetParams(aclmdlRITask task, aclmdlRITaskParams *params)
 aclError am_aclmdlRITaskDisable(aclmdlRITask task)
 {
     NODE_GET(task);
-    return am_model_task_disable(node);
+    return am_model_task_disable(model, node);
 }
 
 aclError am_aclmdlRIUpdate(aclmdlRI modelRI)

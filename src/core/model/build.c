@@ -93,14 +93,11 @@ aclError am_build_bind(struct am_model *model, struct am_stream *stream)
 static aclError lane_find_locked(struct am_model *model, const struct am_stream *stream,
                                  struct am_lane **ret_lane) AM_REQUIRES(am_models.lock)
 {
-    for (uint32_t i = 0; i < model->n_lanes; i++) {
-        *ret_lane = model->lanes[i];
-        if ((*ret_lane)->stream == stream)
-            return ACL_SUCCESS;
-    }
-    return am_fail(ACL_ERROR_RT_PARAM_INVALID,
-                   "stream %d is not bound to model %u; call aclmdlRIBindStream first",
-                   stream->id, model->id);
+    *ret_lane = am_lane_of(model, stream);
+    AM_REQUIRE(*ret_lane != NULL, ACL_ERROR_RT_PARAM_INVALID,
+               "stream %d is not bound to model %u; call aclmdlRIBindStream first",
+               stream->id, model->id);
+    return ACL_SUCCESS;
 }
 
 aclError am_build_end_stream(struct am_model *model, const struct am_stream *stream)
@@ -145,9 +142,14 @@ aclError am_build_end(struct am_model *model)
     am_lock(&am_models.lock);
     rc = end_locked(model);
     am_unlock(&am_models.lock);
-    if (rc == ACL_SUCCESS)
-        am_model_finish(model);
-    return rc;
+    if (rc != ACL_SUCCESS)
+        return rc;
+    for (uint32_t i = 0; i < model->n_lanes; i++) { /* streams that joined */
+        if (model->lanes[i]->recorder.record != bound_record)
+            am_lane_release(model->lanes[i]);
+    }
+    am_model_finish(model);
+    return ACL_SUCCESS;
 }
 
 aclError am_build_unbind(struct am_model *model, const struct am_stream *stream)

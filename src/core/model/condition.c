@@ -104,7 +104,7 @@ struct branch {
     struct am_task task;
     struct condition *condition; /* a reference */
     aclmdlRICondTaskType type;
-    struct am_model *current; /* the child that is executed now */
+    _Atomic(struct am_model *) current; /* the child that is executed now */
     bool is_done;
     aclError rc;
     char why[512];
@@ -137,12 +137,17 @@ static aclError branch_select(struct branch *branch, struct am_model **ret_child
 static bool branch_start(struct branch *branch)
 {
     struct am_capture before = am_error_capture(branch->why, sizeof branch->why);
+    const char *function = am_error_function;
+    struct am_model *child;
 
-    branch->rc = branch_select(branch, &branch->current);
+    am_error_function = branch->task.function;
+    branch->rc = branch_select(branch, &child);
+    am_error_function = function;
     am_error_capture_end(before);
-    if (branch->current != NULL)
-        am_model_start(branch->current, &branch->task);
-    return branch->current != NULL;
+    if (child != NULL)
+        am_model_start(child, &branch->task);
+    branch->current = child; /* its lanes tell what it waits for */
+    return child != NULL;
 }
 
 /* One execution of a child, or the rest of it. */
@@ -207,9 +212,10 @@ static bool branch_withdraw(struct am_task *task)
 static void branch_cancel(struct am_task *task, const struct am_cause *cause)
 {
     struct branch *branch = (struct branch *)task;
+    struct am_model *child = branch->current;
 
-    if (branch->current != NULL)
-        am_model_abort(branch->current);
+    if (child != NULL)
+        am_model_abort(child);
     branch->current = NULL;
     task->inner = NULL;
 }
@@ -228,10 +234,9 @@ static void branch_free(struct am_task *task)
 static unsigned branch_sources(struct am_task *task, struct am_source *list,
                                bool *ret_is_only)
 {
-    const struct branch *branch = (const struct branch *)task;
+    struct am_model *child = ((struct branch *)task)->current;
 
-    return branch->current != NULL ? am_model_sources(branch->current, list, ret_is_only)
-                                   : 0;
+    return child != NULL ? am_model_sources(child, list, ret_is_only) : 0;
 }
 
 static void branch_describe(const struct am_task *task, char *text, size_t size)
@@ -252,7 +257,7 @@ static const struct am_task_ops branch_ops = {
 
 /* The handles of the children are stored in the array. */
 static aclError children_make(struct branch *branch, const struct am_stream *stream,
-                              struct am_model *parent, uint32_t n, aclmdlRI *array)
+                              uint32_t parent, uint32_t n, aclmdlRI *array)
 {
     for (uint32_t i = 0; i < n; i++) {
         struct am_model *child;
@@ -287,7 +292,7 @@ aclError am_condition_add_task(const aclmdlRICondTaskParams *params,
     branch->task.is_captured = true;
     branch->condition = condition;
     branch->type = params->type;
-    rc = children_make(branch, stream, parent, params->size, params->modelRIArray);
+    rc = children_make(branch, stream, parent->id, params->size, params->modelRIArray);
     if (rc == ACL_SUCCESS)
         return am_stream_submit(stream, &branch->task);
     branch_free(&branch->task);

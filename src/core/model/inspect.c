@@ -158,8 +158,7 @@ aclError am_model_task_get(void *task, struct am_node **ret_node,
 
     am_lock(&am_models.lock);
     LIST_FOREACH (model, &am_models.list, all) {
-        if (model->status == ACL_MODEL_RI_CAPTURE_STATUS_NONE &&
-            (node = node_find(model, task)) != NULL) {
+        if (model->is_complete && (node = node_find(model, task)) != NULL) {
             am_ref_more(&model->named.refs);
             break;
         }
@@ -181,14 +180,16 @@ void am_model_task_params(const struct am_node *node, aclmdlRITaskParams *params
         node->task->ops->params(node->task, params);
 }
 
-aclError am_model_task_disable(struct am_node *node)
+aclError am_model_task_disable(struct am_model *model, struct am_node *node)
 {
     AM_REQUIRE(node->task->ops->type < ACL_MODEL_RI_TASK_EVENT_RECORD ||
                    node->task->ops->type > ACL_MODEL_RI_TASK_EVENT_RESET,
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "task %u is %s: tasks of events order the model and cannot be disabled",
                node->number, type_names[node->task->ops->type]);
+    am_lock(&model->lock);
     node->will_be_disabled = true;
+    am_unlock(&model->lock);
     return ACL_SUCCESS;
 }
 
@@ -197,7 +198,7 @@ aclError am_model_update(struct am_model *model)
     bool is_running;
 
     am_lock(&model->lock);
-    is_running = model->n_pending > 0;
+    is_running = !LIST_EMPTY(&model->pending);
     for (uint32_t i = 0; i < model->n_lanes && !is_running; i++) {
         for (uint32_t k = 0; k < model->lanes[i]->n; k++)
             model->lanes[i]->nodes[k].is_disabled =
@@ -250,7 +251,7 @@ aclError am_model_remove_callback(struct am_model *model, aclrtCallback function
 
     am_lock(&model->lock);
     LIST_FOREACH (part, &model->parts, all) {
-        if (part->destroyed == callback_run &&
+        if (!model->is_reported && part->destroyed == callback_run &&
             ((struct callback *)part)->function == function) {
             LIST_REMOVE(part, all);
             break;

@@ -18,7 +18,7 @@ aclError am_model_task_get(void *task, struct am_node **ret_node,
                            struct am_model **ret_model);
 void am_model_task_params(const struct am_node *node, aclmdlRITaskParams *params);
 /* From the next update on the task is skipped. */
-aclError am_model_task_disable(struct am_node *node);
+aclError am_model_task_disable(struct am_model *model, struct am_node *node);
 aclError am_model_update(struct am_model *model);
 
 /* The function is called when the model is destroyed. */

@@ -20,13 +20,13 @@ static struct am_stream *update_leave_locked(struct group *group)
 {
     struct am_stream *stream = group->stream;
 
-    group->stream = NULL;
     if (stream == NULL)
         return NULL;
     am_lock(&stream->queue.lock);
     if (stream->queue.recorder == &group->recorder)
         stream->queue.recorder = NULL;
     am_unlock(&stream->queue.lock);
+    group->stream = NULL; /* a stream that ends needed it until now */
     return stream;
 }
 
@@ -36,6 +36,7 @@ static void group_free(struct am_model_part *part)
     struct am_stream *stream;
 
     am_lock(&am_models.lock);
+    am_named_unpublish(&group->named); /* no update begins from now on */
     stream = update_leave_locked(group);
     am_unlock(&am_models.lock);
     if (stream != NULL)
@@ -54,16 +55,6 @@ static aclError capture_get_locked(struct am_stream *stream, struct am_model **r
     return ACL_SUCCESS;
 }
 
-static struct am_lane *lane_of(const struct am_model *model,
-                               const struct am_stream *stream)
-{
-    for (uint32_t i = 0; i < model->n_lanes; i++) {
-        if (model->lanes[i]->stream == stream)
-            return model->lanes[i];
-    }
-    return NULL;
-}
-
 static aclError begin_locked(struct am_stream *stream) AM_REQUIRES(am_models.lock)
 {
     struct am_model *model;
@@ -72,7 +63,7 @@ static aclError begin_locked(struct am_stream *stream) AM_REQUIRES(am_models.loc
     AM_REQUIRE(model->group == NULL, ACL_ERROR_STREAM_TASK_GROUP_STATUS,
                "a task group is open on stream %d; call aclmdlRICaptureTaskGrpEnd first",
                model->group->stream_id);
-    model->group = lane_of(model, stream);
+    model->group = am_lane_of(model, stream);
     return ACL_SUCCESS;
 }
 
@@ -151,6 +142,11 @@ static const struct am_recorder update_recorder = {
 static aclError update_begin_locked(struct am_stream *stream, struct group *group)
     AM_REQUIRES(am_models.lock, stream->queue.lock)
 {
+    AM_REQUIRE(
+        group->named.handle != NULL && !stream->queue.is_closed,
+        ACL_ERROR_RT_INVALID_HANDLE,
+        "the model of the task group, or stream %d, was destroyed by another thread",
+        stream->id);
     AM_REQUIRE(stream->queue.model == NULL, ACL_ERROR_RT_STREAM_CAPTURED,
                "stream %d is being captured; update task groups on another stream",
                stream->id);

@@ -32,18 +32,19 @@ static struct am_lane *lane_of(struct am_recorder *recorder)
 static aclError model_refuse(struct am_model *model, aclError code, const char *remedy)
 {
     aclmdlRICaptureStatus active = ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE;
+    const char *none = NULL;
 
-    if (atomic_compare_exchange_strong(&model->status, &active,
-                                       ACL_MODEL_RI_CAPTURE_STATUS_INVALIDATED))
-        snprintf(model->why, sizeof model->why, "%s was called, which failed with %d",
-                 am_error_function, (int)code);
+    if (atomic_compare_exchange_strong(&model->refused_by, &none, am_error_function)) {
+        model->refused_with = code;
+        (void)atomic_compare_exchange_strong(&model->status, &active,
+                                             ACL_MODEL_RI_CAPTURE_STATUS_INVALIDATED);
+    }
     return am_fail(
         code,
         "not allowed during the capture that %s began on stream %d (model %u, mode %s, "
         "thread %d); the capture is invalid now; %s",
-        model->is_built ? "aclmdlRIBuildBegin" : "aclmdlRICaptureBegin",
-        model->lanes[0]->stream_id, model->id, mode_names[model->mode], model->thread_id,
-        remedy);
+        model->is_built ? "aclmdlRIBuildBegin" : "aclmdlRICaptureBegin", model->origin_id,
+        model->id, mode_names[model->mode], model->thread_id, remedy);
 }
 
 static aclError lane_refuse(struct am_recorder *recorder, aclError code,
@@ -54,12 +55,19 @@ static aclError lane_refuse(struct am_recorder *recorder, aclError code,
 
 static aclError status_check(struct am_model *model)
 {
+    aclmdlRICaptureStatus status = model->status;
+
+    AM_REQUIRE(status != ACL_MODEL_RI_CAPTURE_STATUS_NONE,
+               ACL_ERROR_RT_STREAM_NOT_CAPTURED,
+               "another thread has just ended the capture that began on stream %d (model "
+               "%u)",
+               model->origin_id, model->id);
     AM_REQUIRE(
-        model->status == ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE,
+        status == ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE,
         ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED,
-        "the capture that began on stream %d (model %u) is invalid since %s; end it "
-        "with aclmdlRICaptureEnd and begin again",
-        model->lanes[0]->stream_id, model->id, model->why);
+        "the capture that began on stream %d (model %u) is invalid since %s was called, "
+        "which failed with %d; end it with aclmdlRICaptureEnd and begin again",
+        model->origin_id, model->id, model->refused_by, (int)model->refused_with);
     return ACL_SUCCESS;
 }
 
@@ -192,7 +200,18 @@ aclError am_lane_attach(struct am_lane *lane, const struct am_recorder *recorder
         queue->model = lane->model;
     }
     am_unlock(&queue->lock);
+    if (rc != ACL_SUCCESS)
+        am_model_drop_lane_locked(lane->model);
     return rc;
+}
+
+struct am_lane *am_lane_of(const struct am_model *model, const struct am_stream *stream)
+{
+    for (uint32_t i = 0; i < model->n_lanes; i++) {
+        if (model->lanes[i]->stream == stream)
+            return model->lanes[i];
+    }
+    return NULL;
 }
 
 /* ---- begin and end ---- */
@@ -212,6 +231,8 @@ static aclError begin_locked(struct am_model *model, struct am_stream *stream,
 {
     struct am_lane *lane;
 
+    AM_REQUIRE(model->is_listed, ACL_ERROR_RT_INVALID_HANDLE,
+               "model %u was destroyed by another thread", model->id);
     AM_REQUIRE(model->status == ACL_MODEL_RI_CAPTURE_STATUS_NONE,
                ACL_ERROR_RT_MODEL_CAPTURED, "model %u is being captured already",
                model->id);
@@ -235,7 +256,7 @@ aclError am_capture_begin(struct am_stream *stream, aclmdlRICaptureMode mode,
     AM_REQUIRE(!stream->is_default, ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT,
                "the default stream cannot be captured; use a stream of "
                "aclrtCreateStream");
-    AM_REQUIRE(into == NULL || into->parent != NULL, ACL_ERROR_RT_PARAM_INVALID,
+    AM_REQUIRE(into == NULL || into->parent != 0, ACL_ERROR_RT_PARAM_INVALID,
                "model %u does not belong to a conditional task; take one from "
                "aclmdlRIAddCondTask",
                into->id);
@@ -300,8 +321,7 @@ static aclError joined_check(const struct am_model *model)
         "stream %d joined the capture that began on stream %d and did not come "
         "back with all of its work: record an event on it after its last task, and "
         "let stream %d wait for the event before aclmdlRICaptureEnd",
-        model->lanes[i]->stream_id, model->lanes[0]->stream_id,
-        model->lanes[0]->stream_id);
+        model->lanes[i]->stream_id, model->origin_id, model->origin_id);
     return ACL_SUCCESS;
 }
 
@@ -349,7 +369,7 @@ static aclError origin_get(struct am_stream *stream, struct am_model **ret_model
         rc = am_fail(ACL_ERROR_RT_STREAM_CAPTURE_UNMATCHED,
                      "stream %d has joined a capture that began on stream %d; end it "
                      "there",
-                     stream->id, model->lanes[0]->stream_id);
+                     stream->id, model->origin_id);
     else if (model->mode != ACL_MODEL_RI_CAPTURE_MODE_RELAXED &&
              model->thread != (uint64_t)pthread_self())
         rc =
@@ -430,7 +450,7 @@ static aclError lane_find_locked(struct am_model *model, struct am_stream *strea
         return model_refuse(other, ACL_ERROR_STREAM_CAPTURE_CONFLICT,
                             "its stream would wait for an event of another capture; two "
                             "captures cannot depend on each other");
-    *ret_lane = lane_of(stream->queue.recorder);
+    *ret_lane = am_lane_of(model, stream);
     return ACL_SUCCESS;
 }
 
@@ -497,10 +517,10 @@ aclError am_model_destroy(struct am_model *model)
     }
     AM_REQUIRE(!is_under_way(model), ACL_ERROR_RT_MODEL_CAPTURED,
                "model %u is being captured on stream %d; call aclmdlRICaptureEnd first",
-               model->id, model->lanes[0]->stream_id);
-    AM_REQUIRE(model->parent == NULL, ACL_ERROR_RT_PARAM_INVALID,
+               model->id, model->origin_id);
+    AM_REQUIRE(model->parent == 0, ACL_ERROR_RT_PARAM_INVALID,
                "model %u belongs to a conditional task of model %u, and ends with it",
-               model->id, model->parent->id);
+               model->id, model->parent);
     AM_TRY(am_model_wait(model));
     AM_REQUIRE(am_model_unlist(model), ACL_ERROR_RT_INVALID_HANDLE,
                "model %u was destroyed by another thread", model->id);

@@ -48,8 +48,15 @@ aclError am_capture_check(uint64_t capture, aclError code, const char *remedy);
 /* The model takes tasks from now on. */
 void am_capture_start_locked(struct am_model *model, aclmdlRICaptureMode mode)
     AM_REQUIRES(am_models.lock);
-/* The work of the lane's stream goes to this recorder; fails if it has one. */
-aclError am_lane_attach(struct am_lane *lane, const struct am_recorder *recorder);
+/*
+ * The work of the stream of the lane that was added last goes to this recorder.  Fails if the
+ * stream has one; then the lane is taken out of the model.
+ */
+aclError am_lane_attach(struct am_lane *lane, const struct am_recorder *recorder)
+    AM_REQUIRES(am_models.lock);
+/* The lane that is attached to the stream, or NULL. */
+struct am_lane *am_lane_of(const struct am_model *model, const struct am_stream *stream)
+    AM_REQUIRES(am_models.lock);
 void am_lane_release(struct am_lane *lane);
 aclError am_lane_record(struct am_recorder *recorder, struct am_task *task);
 struct am_model *am_lane_detach(struct am_recorder *recorder);

@@ -48,7 +48,11 @@ static void parts_report(struct am_model *model)
 {
     struct am_model_part *part;
 
-    LIST_FOREACH (part, &model->parts, all) {
+    am_lock(&model->lock);
+    model->is_reported = true; /* from now on parts are added alone, before the first */
+    part = LIST_FIRST(&model->parts);
+    am_unlock(&model->lock);
+    for (; part != NULL; part = LIST_NEXT(part, all)) {
         if (part->destroyed != NULL)
             part->destroyed(part);
     }
@@ -67,7 +71,7 @@ bool am_model_unlist(struct am_model *model)
     model->is_listed = false;
     am_unlock(&am_models.lock);
     if (was_listed) {
-        am_stream_release(&model->hold);
+        am_stream_release(&model->hold, UINT32_MAX);
         parts_report(model);
     }
     return was_listed;
@@ -108,6 +112,8 @@ aclError am_model_add_lane_locked(struct am_model *model, struct am_stream *stre
     lane->model = model;
     lane->index = model->n_lanes;
     lane->stream_id = stream->id;
+    if (lane->index == 0)
+        model->origin_id = stream->id;
     lane->stream = stream;
     am_ref_more(&stream->named.refs);
     am_waitlist_init(&lane->waiting);
@@ -147,11 +153,16 @@ static void lane_destroy(struct am_lane *lane)
     am_named_free(&lane->named);
 }
 
+void am_model_drop_lane_locked(struct am_model *model)
+{
+    am_stream_release(&model->hold, 1);
+    lane_destroy(model->lanes[--model->n_lanes]);
+}
+
 /* ---- models ---- */
 
 void am_model_finish(struct am_model *model)
 {
-    model->is_complete = true;
     model->is_short = model->n_lanes == 1;
     for (uint32_t i = 0; i < model->n_lanes; i++) {
         struct am_lane *lane = model->lanes[i];
@@ -170,6 +181,7 @@ void am_model_finish(struct am_model *model)
         am_task_init(&lane->task, &am_lane_ops);
         lane->runs_in = &lane->task;
     }
+    model->is_complete = true;
 }
 
 void am_model_put(struct am_model *model)
@@ -182,8 +194,8 @@ void am_model_put(struct am_model *model)
     for (uint32_t i = 0; i < model->n_lanes; i++)
         lane_destroy(model->lanes[i]);
     free(model->lanes);
-    while ((spare = SLIST_FIRST(&model->spares)) != NULL) {
-        SLIST_REMOVE_HEAD(&model->spares, spare);
+    while ((spare = LIST_FIRST(&model->spares)) != NULL) {
+        LIST_REMOVE(spare, link);
         free(spare);
     }
     while ((part = LIST_FIRST(&model->parts)) != NULL) {

@@ -27,8 +27,8 @@ struct am_node {
     uint32_t number;      /* in the model, by the order of the calls */
     bool is_awaited;      /* a record: a wait in another lane is for it */
     bool is_wait;         /* a wait for the record at `from` */
-    bool is_disabled;
-    bool will_be_disabled; /* from the next aclmdlRIUpdate on */
+    atomic_bool is_disabled;
+    bool will_be_disabled; /* model->lock; from the next aclmdlRIUpdate on */
     uint32_t announced;    /* from 1: which task of the execution runs instead; 0: none */
     struct am_place from;
 };
@@ -48,7 +48,7 @@ struct am_lane {
     struct am_task task;        /* in `queue`; lane 0: of no use */
     struct am_queue queue;      /* lane 0: of no use */
     struct am_task *runs_in;    /* `task`, or the task of the execution */
-    uint32_t position;          /* the next node */
+    _Atomic uint32_t position;  /* the next node */
     bool is_armed;              /* the next node has been polled */
     uint32_t n_settled;         /* the device executes no node before this one */
     _Atomic uint32_t n_done;    /* nodes before the last record that is awaited */
@@ -66,9 +66,10 @@ struct am_model_part {
 struct am_execution {
     struct am_task task;
     struct am_model *model; /* holds a reference */
-    bool is_owner;          /* executes the model now */
+    struct am_queue *queue; /* of the stream */
+    atomic_bool is_owner;   /* executes the model now */
     bool is_entered;
-    SLIST_ENTRY(am_execution) spare;
+    LIST_ENTRY(am_execution) link; /* model->lock; in `pending` or `spares` */
     struct am_task *announced[]; /* that run instead of captured ones; NULL: it has run */
 };
 
@@ -86,25 +87,28 @@ struct am_model {
     aclmdlRICaptureMode mode;
     uint64_t thread; /* that began it, and its id for messages */
     int32_t thread_id;
-    char why[256]; /* models.lock; INVALIDATED: the reason */
+    int32_t origin_id;                /* the stream where it began */
+    _Atomic(const char *) refused_by; /* INVALIDATED: the call, and its code */
+    _Atomic aclError refused_with;
     atomic_uint n_nodes;
 
     struct am_lane **lanes;
     uint32_t n_lanes;
-    uint32_t n_announced;             /* tasks that each execution makes anew */
-    bool is_short;                    /* one lane of short tasks */
-    _Atomic(struct am_lane *) group;  /* the capture: the lane with an open task group */
-    bool is_complete;                 /* its capture has ended */
-    bool is_built;                    /* of aclmdlRIBuildBegin (core/model/build.c) */
-    struct am_model *parent;          /* the model whose condition executes this one */
+    uint32_t n_announced;            /* tasks that each execution makes anew */
+    bool is_short;                   /* one lane of short tasks */
+    _Atomic(struct am_lane *) group; /* the capture: the lane with an open task group */
+    atomic_bool is_complete;         /* its capture has ended; nothing changes any more */
+    bool is_built;                   /* of aclmdlRIBuildBegin (core/model/build.c) */
+    uint32_t parent; /* the id of the model whose condition executes this one, or 0 */
     LIST_HEAD(, am_model_part) parts; /* lock */
+    bool is_reported; /* lock; the parts know that the model was destroyed */
 
     /* Executions: */
     struct am_lock lock;
-    struct am_execution *owner; /* lock, as the next ones */
-    unsigned n_pending;         /* executions that are queued */
-    SLIST_HEAD(, am_execution) spares;
-    pthread_cond_t changed; /* n_pending */
+    struct am_execution *owner;        /* lock, as the next ones */
+    LIST_HEAD(, am_execution) pending; /* are queued, or about to be */
+    LIST_HEAD(, am_execution) spares;
+    pthread_cond_t changed; /* pending */
     aclError rc;            /* of the first task that failed in this execution */
     char failure[512];
     atomic_bool is_failed;      /* the remaining tasks are skipped */
@@ -127,6 +131,8 @@ aclError am_model_make(int32_t device, struct am_model **ret_model);
 aclError am_model_add_lane_locked(struct am_model *model, struct am_stream *stream,
                                   aclError code, struct am_lane **ret_lane)
     AM_REQUIRES(am_models.lock);
+/* Takes the lane that was added last out of the model again. */
+void am_model_drop_lane_locked(struct am_model *model) AM_REQUIRES(am_models.lock);
 /* Appends a task, which is the node's from now on. */
 aclError am_lane_append_locked(struct am_lane *lane, struct am_task *task);
 /* The model is complete: prepares executions. */

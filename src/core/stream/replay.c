@@ -221,6 +221,12 @@ static void node_run(struct am_lane *lane, struct am_node *node)
         model_fail(lane->model, lane, node, rc, text);
 }
 
+/* Another thread may check what the lane waits for. */
+static void position_set(struct am_lane *lane, uint32_t position)
+{
+    atomic_store_explicit(&lane->position, position, memory_order_relaxed);
+}
+
 /* The node that waits will not run. */
 static void lane_cancel(struct am_lane *lane)
 {
@@ -231,6 +237,7 @@ static void lane_cancel(struct am_lane *lane)
     if (lane->position == lane->n || !lane->is_armed)
         return;
     task = lane->nodes[lane->position].task;
+    (void)is_withdrawn(task); /* a function that has not begun does not run later */
     if (task->ops->cancel != NULL)
         task->ops->cancel(task, &cause);
 }
@@ -249,13 +256,13 @@ static bool lane_run(struct am_lane *lane)
     do {
         if (model->is_failed) {
             lane_cancel(lane);
-            lane->position = lane->n;
+            position_set(lane, lane->n);
         }
         if (lane->position == lane->n)
             break;
         node = &lane->nodes[lane->position];
         node_run(lane, node);
-        lane->position++;
+        position_set(lane, lane->position + 1);
         lane->is_armed = false;
         if (node->is_awaited || lane->position == lane->n)
             lane_settle(lane);
@@ -393,12 +400,13 @@ void am_model_start(struct am_model *model, struct am_task *task)
     for (uint32_t i = 0; i < model->n_lanes; i++) {
         struct am_lane *lane = model->lanes[i];
 
-        lane->position = 0;
+        position_set(lane, 0);
         lane->n_settled = 0;
         lane->is_armed = false;
         lane->n_done = 0;
         lane->task.is_unfinished = false;
         lane->task.is_first = false;
+        lane->task.deadline = AM_FOREVER; /* it may have been dropped before */
         lane->task.function = task->function;
         lane->task.queue = &lane->queue;
     }
@@ -446,16 +454,16 @@ static void model_release(struct am_execution *execution)
 static bool model_acquire(struct am_execution *execution)
 {
     struct am_model *model = execution->model;
+    bool is_free;
 
     am_lock(&model->lock);
-    if (model->owner == NULL) {
+    is_free = model->owner == NULL;
+    if (is_free)
         model->owner = execution;
-        execution->is_owner = true;
-    } else {
+    else
         am_waitlist_join(&model->waiting, &execution->task);
-    }
     am_unlock(&model->lock);
-    return execution->is_owner;
+    return is_free;
 }
 
 static enum am_poll execution_poll(struct am_task *task)
@@ -466,6 +474,7 @@ static enum am_poll execution_poll(struct am_task *task)
         if (!model_acquire(execution))
             return AM_POLL_WAIT;
         am_model_start(execution->model, task);
+        execution->is_owner = true; /* from now on the lanes tell what it waits for */
     }
     return lane_poll(execution->model->lanes[0]);
 }
@@ -543,8 +552,8 @@ static void execution_free(struct am_task *task)
 
     announced_drop(execution);
     am_lock(&model->lock);
-    SLIST_INSERT_HEAD(&model->spares, execution, spare);
-    model->n_pending--;
+    LIST_REMOVE(execution, link);
+    LIST_INSERT_HEAD(&model->spares, execution, link);
     pthread_cond_broadcast(&model->changed);
     am_unlock(&model->lock);
     am_model_put(model);
@@ -589,25 +598,34 @@ static const struct am_task_ops execution_ops = {
     .describe = execution_describe,
 };
 
-static aclError execution_make(struct am_model *model,
-                               struct am_execution **ret_execution)
+/* A spare execution, or this one, is pending from now on; NULL: there is no spare one. */
+static struct am_execution *
+execution_add(struct am_model *model, struct am_execution *made, struct am_queue *queue)
 {
-    struct am_execution *execution;
+    struct am_execution *execution = made;
 
     am_lock(&model->lock);
-    execution = SLIST_FIRST(&model->spares);
-    if (execution != NULL)
-        SLIST_REMOVE_HEAD(&model->spares, spare);
-    model->n_pending++;
+    if (made == NULL && (execution = LIST_FIRST(&model->spares)) != NULL)
+        LIST_REMOVE(execution, link);
+    if (execution != NULL) {
+        execution->queue = queue;
+        LIST_INSERT_HEAD(&model->pending, execution, link);
+    }
     am_unlock(&model->lock);
-    if (execution == NULL)
+    return execution;
+}
+
+static aclError execution_make(struct am_model *model, struct am_queue *queue,
+                               struct am_execution **ret_execution)
+{
+    struct am_execution *execution = execution_add(model, NULL, queue);
+
+    if (execution == NULL) {
         execution = am_sys_calloc(1, sizeof *execution +
                                          model->n_announced * sizeof(struct am_task *));
-    if (execution == NULL) {
-        am_lock(&model->lock);
-        model->n_pending--;
-        am_unlock(&model->lock);
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory to execute a model");
+        AM_REQUIRE(execution != NULL, ACL_ERROR_BAD_ALLOC,
+                   "no memory to execute a model");
+        (void)execution_add(model, execution, queue);
     }
     am_task_init(&execution->task, &execution_ops);
     execution->task.is_short = model->is_short;
@@ -643,15 +661,15 @@ aclError am_model_execute(struct am_model *model, struct am_stream *stream)
     AM_REQUIRE(model->status == ACL_MODEL_RI_CAPTURE_STATUS_NONE,
                ACL_ERROR_RT_MODEL_CAPTURED,
                "model %u is being captured; call aclmdlRICaptureEnd first", model->id);
-    AM_REQUIRE(model->parent == NULL, ACL_ERROR_RT_PARAM_INVALID,
+    AM_REQUIRE(model->parent == 0, ACL_ERROR_RT_PARAM_INVALID,
                "model %u belongs to a conditional task of model %u, which executes it",
-               model->id, model->parent->id);
+               model->id, model->parent);
     AM_REQUIRE(stream->device == model->device, ACL_ERROR_RT_PARAM_INVALID,
                "model %u was captured on device %d, and stream %d is on device %d",
                model->id, model->device, stream->id, stream->device);
     AM_REQUIRE(model->is_complete, ACL_ERROR_RT_PARAM_INVALID,
                "model %u was not built completely", model->id);
-    AM_TRY(execution_make(model, &execution));
+    AM_TRY(execution_make(model, &stream->queue, &execution));
     rc = announced_make(execution);
     if (rc == ACL_SUCCESS)
         return am_stream_submit(stream, &execution->task);
@@ -663,32 +681,46 @@ aclError am_model_execute(struct am_model *model, struct am_stream *stream)
 
 static bool pending_is_done(void *what)
 {
-    return ((const struct am_model *)what)->n_pending == 0;
+    return LIST_EMPTY(&((const struct am_model *)what)->pending);
 }
 
-static struct am_queue *owner_queue(struct am_model *model)
+/* A queue with an execution that cannot move (or, in a function, that waits for it); or NULL. */
+static struct am_queue *pending_find(struct am_model *model, const struct am_stall *stall)
 {
-    struct am_queue *queue;
+    struct am_queue *queues[AM_SOURCES_MAX];
+    const struct am_execution *execution;
+    unsigned n = 0;
 
     am_lock(&model->lock);
-    queue = model->owner != NULL ? model->owner->task.queue : NULL;
+    LIST_FOREACH (execution, &model->pending, link) {
+        if (n < AM_SOURCES_MAX)
+            queues[n++] = execution->queue;
+    }
     am_unlock(&model->lock);
-    return queue;
+    while (n > 0) {
+        struct am_queue *queue = queues[--n];
+
+        if (stall != NULL ? !am_stall_can_move(queue, stall)
+                          : am_stall_awaits_caller(queue, UINT64_MAX))
+            return queue;
+    }
+    return NULL;
 }
 
 static bool pending_can_end(void *what, const struct am_stall *stall)
 {
-    struct am_queue *queue = owner_queue(what);
-
-    return queue == NULL || am_stall_can_move(queue, stall);
+    return pending_find(what, stall) == NULL;
 }
 
 static bool pending_stalled(void *what)
 {
     struct am_model *model = what;
-    struct am_queue *queue = owner_queue(model);
-    char why[AM_STALL_TEXT] = "";
+    char why[AM_STALL_TEXT] = "another stream works";
+    struct am_stall stall;
+    struct am_queue *queue;
 
+    am_stall_start(&stall, &am_sched);
+    queue = pending_find(model, &stall);
     if (queue != NULL)
         am_stall_describe(queue, why, sizeof why);
     am_log(AM_LOG_WARN, "%s has waited %d seconds for model %u to end: %s",
@@ -698,7 +730,6 @@ static bool pending_stalled(void *what)
 
 aclError am_model_wait(struct am_model *model)
 {
-    struct am_queue *queue = owner_queue(model);
     struct am_wait wait = {
         .sched = &am_sched,
         .changed = &model->changed,
@@ -708,8 +739,7 @@ aclError am_model_wait(struct am_model *model)
         .stalled = pending_stalled,
     };
 
-    AM_REQUIRE(queue == NULL || !am_stall_awaits_caller(queue, UINT64_MAX),
-               ACL_ERROR_RT_PARAM_INVALID,
+    AM_REQUIRE(pending_find(model, NULL) == NULL, ACL_ERROR_RT_PARAM_INVALID,
                "model %u waits for the host function or callback that makes this call",
                model->id);
     am_lock(&model->lock);

@@ -117,12 +117,14 @@ aclError am_stream_hold(struct am_stream_hold *hold, aclError code)
     return rc;
 }
 
-void am_stream_release(struct am_stream_hold *hold)
+void am_stream_release(struct am_stream_hold *hold, uint32_t n)
 {
     am_lock(&streams_lock);
-    if (hold->n > 0) {
-        LIST_REMOVE(hold, all);
-        hold_count_locked(hold, -hold->n);
+    n = n < hold->n ? n : hold->n;
+    if (n > 0) {
+        hold_count_locked(hold, -n);
+        if (hold->n == 0)
+            LIST_REMOVE(hold, all);
     }
     am_unlock(&streams_lock);
 }

@@ -92,7 +92,8 @@ struct am_stream_hold {
 };
 /* One more; fails with this code if the device has no stream left. */
 aclError am_stream_hold(struct am_stream_hold *hold, aclError code);
-void am_stream_release(struct am_stream_hold *hold);
+/* As many fewer, or all that there are. */
+void am_stream_release(struct am_stream_hold *hold, uint32_t n);
 
 /*
  * Ends the streams of a context (NULL: of the whole device).  With `wait` their tasks are
