@@ -97,20 +97,30 @@ def compile_one(source, objects, options):
     return target
 
 
+def standard_library():
+    """The C++ library that PyTorch uses, in a list.  A compiler that links a copy into each library must not do so here: the
+    copies find each other's tables by the names of symbols, and printing a number then ends the process."""
+    with open("/proc/self/maps", encoding="utf-8") as maps:
+        return sorted({line.split(None, 5)[5].strip() for line in maps if "/libstdc++.so" in line})
+
+
+def link(target, objects, lib64):
+    # A new file: the old one may be in use.
+    subprocess.run([*COMPILER, "-shared", "-o", target + ".new", *objects, *standard_library(), "-L" + lib64,
+                    "-L" + os.path.join(TORCH, "lib"), "-lascendcl", "-ltorch_python", "-ltorch", "-ltorch_cpu", "-lc10",
+                    "-Wl,-rpath," + RPATH, *shlex.split(os.environ.get("LDFLAGS", ""))], check=True)
+    os.replace(target + ".new", target)
+
+
 def build_extension(package, lib64):
     """Compiles csrc/ in parallel and links package/_C.*.so."""
     options, csrc = flags(), os.path.join(HERE, "csrc")
     objects = os.path.join(package, "..", "..", "..", "npu.objects")
-    target = os.path.join(package, "_C" + sysconfig.get_config_var("EXT_SUFFIX"))
     os.makedirs(objects, exist_ok=True)
     sources = sorted(os.path.join(csrc, name) for name in os.listdir(csrc) if name.endswith(".cpp"))
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
         compiled = list(pool.map(lambda source: compile_one(source, objects, options), sources))
-    # A new file: the old one may be in use.
-    subprocess.run([*COMPILER, "-shared", "-o", target + ".new", *compiled, "-L" + lib64, "-L" + os.path.join(TORCH, "lib"),
-                    "-lascendcl", "-ltorch_python", "-ltorch", "-ltorch_cpu", "-lc10", "-Wl,-rpath," + RPATH,
-                    *shlex.split(os.environ.get("LDFLAGS", ""))], check=True)
-    os.replace(target + ".new", target)
+    link(os.path.join(package, "_C" + sysconfig.get_config_var("EXT_SUFFIX")), compiled, lib64)
 
 
 def text_write(path, text):
