@@ -55,6 +55,7 @@ PRODUCT_CELLS = [
     lambda has: "yes" if "VMM_ALL" in has else "no",
     lambda has: ", ".join(n[:3] for n in ("MEM_1G", "HBM_1G", "P2P_1G") if n in has) or "none",
     lambda has: "yes" if "NO_UC" in has else "no",
+    lambda has: ("yes" if "BRANCHES" in has else "yes, without conditional tasks") if "CAPTURE" in has else "no",
 ]
 
 wrong = []

@@ -100,6 +100,15 @@ static inline bool is_always(enum am_api_id id)
     AM_REQUIRE_FEATURE(AM_PRODUCT_STREAM_OPS, \
                        "only Ascend 950, Atlas A3 and A2 can write and wait for memory " \
                        "values on a stream; this device is one of the %s");
+#define AM_NEED_capture \
+    AM_REQUIRE_FEATURE(AM_PRODUCT_CAPTURE, \
+                       "only Ascend 950, Atlas A3, A2 and inference products (310P) " \
+                       "capture streams; this device is one of the %s");
+#define AM_NEED_branches \
+    AM_REQUIRE_FEATURE(AM_PRODUCT_BRANCHES, \
+                       "only Ascend 950, Atlas A3 and A2 have conditional tasks and " \
+                       "functions that look " \
+                       "into models; this device is one of the %s");
 #define AM_NEED_pools \
     AM_REQUIRE_FEATURE(AM_PRODUCT_POOL, \
                        "only Atlas A2 has memory pools; this device is one of the %s");

@@ -1,4 +1,5 @@
 /* What each product says of itself and which of them have virtual memory. */
+#include "support/capture.h"
 #include "support/vmm.h"
 
 #include <stdio.h>
@@ -10,15 +11,16 @@ static const struct product {
     bool has_vmm;       /* by default */
     bool is_every_time; /* in every edition since 8.0, so in strict too */
     bool has_no_uc;
+    bool has_captures, has_branches;
 } products[] = {
-    {"950", "Ascend", true, false, false},
-    {"A3", "Ascend910", true, true, true},
-    {"A2", "Ascend910B", true, true, false},
-    {"910", "Ascend910", true, false, false},
-    {"310P", "Ascend310P", true, false, false},
-    {"310B", "Ascend310B", false, false, false},
-    {"310B-EP", "Ascend310B", true, false, false},
-    {"310", "Ascend310", false, false, false},
+    {"950", "Ascend", true, false, false, true, true},
+    {"A3", "Ascend910", true, true, true, true, true},
+    {"A2", "Ascend910B", true, true, false, true, true},
+    {"910", "Ascend910", true, false, false, false, false},
+    {"310P", "Ascend310P", true, false, false, true, false},
+    {"310B", "Ascend310B", false, false, false, false, false},
+    {"310B-EP", "Ascend310B", true, false, false, false, false},
+    {"310", "Ascend310", false, false, false, false, false},
 };
 enum { N_PRODUCTS = sizeof(products) / sizeof(products[0]) };
 
@@ -165,6 +167,88 @@ static void a_root_complex_still_has_devices_and_contexts(void **state)
     assert_acl_ok(aclrtDestroyContext(context));
 }
 
+static void no_stream_is_captured(aclrtStream stream)
+{
+    const aclError code = ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+    aclmdlRICaptureMode mode = RELAXED;
+    aclrtTaskGrp group = NULL;
+    aclmdlRI model = NULL;
+
+    assert_refused(aclmdlRICaptureBegin(stream, GLOBAL), code, "capture streams");
+    assert_refused(aclmdlRICaptureEnd(stream, &model), code, "capture streams");
+    assert_refused(aclmdlRICaptureTaskGrpBegin(stream), code, "capture streams");
+    assert_refused(aclmdlRICaptureTaskGrpEnd(stream, &group), code, "capture streams");
+    assert_refused(aclmdlRICaptureTaskUpdateBegin(stream, group), code, "capture");
+    assert_refused(aclmdlRICaptureTaskUpdateEnd(stream), code, "capture streams");
+    assert_int_equal(capture_status(stream), NOT_CAPTURING);
+    assert_acl_ok(aclmdlRICaptureThreadExchangeMode(&mode));
+    assert_int_equal(mode, GLOBAL);
+    assert_acl_ok(aclmdlRICaptureThreadExchangeMode(&mode));
+}
+
+static void no_task_has_a_condition(aclmdlRI model, aclrtStream stream)
+{
+    const aclError code = ACL_ERROR_RT_FEATURE_NOT_SUPPORT;
+    aclmdlRICondTaskParams params = {.type = ACL_MODEL_RI_COND_TYPE_IF, .size = 1};
+    aclmdlRITaskParams of_task = {0};
+    aclmdlRITaskType type = 0;
+    uint64_t *value = NULL;
+    uint32_t n = 0;
+
+    params.modelRIArray = &model;
+    assert_refused(aclmdlRICondHandleCreate(model, 0, 0, &params.handle), code,
+                   "conditional tasks");
+    assert_refused(aclmdlRICondHandleGetCondPtr(model, &value), code, "conditional");
+    assert_refused(aclmdlRIAddCondTask(params, stream, 0), code, "conditional tasks");
+    assert_refused(aclmdlRICaptureToModelRIBegin(stream, model, GLOBAL), code, "cond");
+    assert_refused(aclmdlRIGetStreams(model, NULL, &n), code, "look into models");
+    assert_refused(aclmdlRIGetTasksByStream(stream, NULL, &n), code, "look into");
+    assert_refused(aclmdlRITaskGetSeqId(model, &n), code, "look into models");
+    assert_refused(aclmdlRITaskGetType(model, &type), code, "look into models");
+    assert_refused(aclmdlRITaskGetParams(model, &of_task), code, "look into models");
+    assert_refused(aclmdlRITaskSetParams(model, &of_task), code, "look into models");
+    assert_refused(aclmdlRITaskDisable(model), code, "look into models");
+    assert_refused(aclmdlRIUpdate(model), code, "look into models");
+}
+
+/* Every product builds models. */
+static aclmdlRI model_build(void)
+{
+    aclrtStream bound = NULL;
+    aclmdlRI model = NULL;
+
+    assert_acl_ok(aclrtCreateStreamWithConfig(&bound, 0, ACL_STREAM_PERSISTENT));
+    assert_acl_ok(aclmdlRIBuildBegin(&model, 0));
+    assert_acl_ok(aclmdlRIBindStream(model, bound, ACL_MODEL_STREAM_FLAG_HEAD));
+    assert_acl_ok(aclmdlRIEndTask(model, bound));
+    assert_acl_ok(aclmdlRIBuildEnd(model, NULL));
+    return model;
+}
+
+static void captures_are_where_the_documents_have_them(void **state)
+{
+    for (size_t i = 0; i < N_PRODUCTS; i++) {
+        aclrtStream stream;
+        aclmdlRI model;
+
+        start_product(&products[i], "default");
+        stream = make_stream();
+        model = model_build();
+        replay(model, stream);
+        if (!products[i].has_branches)
+            no_task_has_a_condition(model, stream);
+        end_model(model);
+        if (products[i].has_captures) {
+            begin_capture(stream, GLOBAL);
+            end_model(end_capture(stream));
+        } else {
+            no_stream_is_captured(stream);
+        }
+        end_stream(stream);
+        assert_acl_ok(aclFinalize());
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest claims[] = {
@@ -175,6 +259,7 @@ int main(void)
         claim_alone(strict_knows_atlas_a2_and_a3),
         claim_alone(only_a3_reserves_without_uncached_memory),
         claim_alone(a_root_complex_still_has_devices_and_contexts),
+        claim_alone(captures_are_where_the_documents_have_them),
     };
 
     return run_claims(claims);
