@@ -1,6 +1,7 @@
 /*
  * A model with conditional tasks: an if, and a switch in its second branch, whose last case is
- * empty.  Prints the handles of the branches.  For test_page.py.
+ * empty.  Prints the handles of the branches.  With an argument also a loop, which ends by a value
+ * that the program writes.  For test_page.py and test_replay.py.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -20,11 +21,12 @@
 
 static char *block;
 
-static void condition_add(aclmdlRICondTaskType type, aclrtStream stream, uint32_t value,
-                          aclmdlRI *branches, uint32_t n)
+static uint64_t *condition_add(aclmdlRICondTaskType type, aclrtStream stream,
+                               uint32_t value, aclmdlRI *branches, uint32_t n)
 {
     aclmdlRICondTaskParams params = {.type = type, .size = n, .modelRIArray = branches};
     aclmdlRICaptureStatus status;
+    uint64_t *place;
     aclmdlRI model;
 
     OK(aclmdlRICaptureGetInfo(stream, &status, &model));
@@ -33,6 +35,8 @@ static void condition_add(aclmdlRICondTaskType type, aclrtStream stream, uint32_
     OK(aclmdlRIAddCondTask(params, stream, 0));
     for (uint32_t i = 0; i < n; i++)
         printf("%p\n", branches[i]);
+    OK(aclmdlRICondHandleGetCondPtr(params.handle, &place));
+    return place;
 }
 
 static aclrtStream branch_begin(aclmdlRI branch)
@@ -74,11 +78,28 @@ static void second_branch(aclmdlRI branch)
     branch_end(stream);
 }
 
-int main(void)
+/* Its body copies the next value of the condition from pinned memory. */
+static uint64_t *loop_add(aclrtStream stream)
+{
+    uint64_t *next, *condition;
+    aclrtStream body;
+    aclmdlRI child;
+
+    OK(aclrtMallocHost((void **)&next, sizeof *next));
+    condition = condition_add(ACL_MODEL_RI_COND_TYPE_WHILE, stream, 1, &child, 1);
+    body = branch_begin(child);
+    OK(aclrtMemcpyAsync(condition, 8, next, 8, ACL_MEMCPY_HOST_TO_DEVICE, body));
+    branch_end(body);
+    return next;
+}
+
+int main(int argc, char **argv)
 {
     aclrtStream stream, inner;
     aclmdlRI branches[2], model;
+    uint64_t *next = NULL;
 
+    (void)argv;
     OK(aclInit(NULL));
     OK(aclrtSetDevice(0));
     OK(aclrtMalloc((void **)&block, 2 * SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
@@ -91,7 +112,11 @@ int main(void)
     branch_end(inner);
     second_branch(branches[1]);
     copies(stream, 2);
+    if (argc > 1)
+        next = loop_add(stream);
     OK(aclmdlRICaptureEnd(stream, &model));
+    if (next != NULL)
+        *next = 0;
     OK(aclmdlRIExecuteAsync(model, stream));
     OK(aclrtSynchronizeStream(stream));
     OK(aclmdlRIDestroy(model));

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Replay of recorded traces: test_replay.py ACLMEM PLAYER CALLER SHARE.SH SHARE_A SHARE_B"""
+"""Replay of recorded traces: test_replay.py ACLMEM PLAYER CALLER SHARE.SH SHARE_A SHARE_B BRANCHES"""
 import json
 import os
 import pty
@@ -14,6 +14,7 @@ import forge  # noqa: E402
 
 ACLMEM, PLAYER, CALLER = sys.argv[1:4]
 SHARE = sys.argv[4:7]
+BRANCHES = sys.argv[7]
 
 
 def call(*arguments, code=0):
@@ -82,6 +83,14 @@ class Replay(unittest.TestCase):
         self.assertEqual(played["shortened"], 1)  # 3,000 copies, of which the trace has 1,024
         self.assertEqual(played["functions"]["aclrtMemcpyBatch"]["calls"], 1)
         self.assertEqual(played["functions"]["aclrtLaunchHostFunc"]["calls"], 1)
+
+    def test_conditional_tasks_replay(self):
+        self.record(BRANCHES, "loop")
+        played = self.replay()
+        self.assertEqual((played["differences"], played["skipped"]), (0, 0))
+        self.assertEqual(played["calls"], self.calls())
+        self.assertEqual(played["functions"]["aclmdlRIAddCondTask"]["calls"], 3)
+        self.assertEqual(played["functions"]["aclmdlRICaptureToModelRIBegin"]["calls"], 5)
 
     def replace_bytes(self, right, wrong):
         with open(self.trace, "r+b") as file:

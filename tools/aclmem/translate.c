@@ -389,6 +389,36 @@ static uint64_t bytes_make(struct translation *t, const struct play_param *param
     return (uint64_t)(uintptr_t)copy;
 }
 
+/*
+ * The parameters of a conditional task, with room for its models.  A loop runs once at most: what
+ * ends it is in memory, and the trace does not have that.
+ */
+static uint64_t condition_make(struct translation *t, const struct trace_value *value)
+{
+    aclmdlRICondTaskParams *params = scratch_alloc(t, sizeof *params);
+    uint64_t handle;
+
+    if (params == NULL || value->size != sizeof *params) {
+        t->is_refused = true;
+        return 0;
+    }
+    memcpy(params, value->bytes, sizeof *params);
+    if (params->type == ACL_MODEL_RI_COND_TYPE_WHILE)
+        params->type = ACL_MODEL_RI_COND_TYPE_IF;
+    if (params->handle != NULL) {
+        handle = address_of(t, false, (uint64_t)(uintptr_t)params->handle, 0, &handle);
+        params->handle = (aclmdlRICondHandle)(uintptr_t)handle;
+    }
+    if (!t->has_failed && params->size > value->n_items) {
+        params->size = (uint32_t)value->n_items;
+        t->is_shortened = true;
+    }
+    if (params->modelRIArray != NULL)
+        params->modelRIArray =
+            scratch_alloc(t, (uint64_t)params->size * sizeof(aclmdlRI));
+    return (uint64_t)(uintptr_t)params;
+}
+
 /* Room for a result: a text, structs or numbers, as many as the call asks for. */
 static uint64_t result_make(struct translation *t, const struct play_function *function,
                             const struct trace_value *all, const struct play_param *param)
@@ -419,11 +449,12 @@ static uint64_t argument_make(struct translation *t, const struct play_function 
     uint64_t actual;
     size_t n;
 
-    /* A struct that is passed by value, and missing, unknown to traces, or has an array. */
-    t->is_refused |= param->letter == 'v' &&
-                     (value->is_null || param->size == 0 || param->element != 0);
+    /* A struct that is passed by value, and missing or unknown to traces. */
+    t->is_refused |= param->letter == 'v' && (value->is_null || param->size == 0);
     if (value->is_null || t->is_refused)
         return 0;
+    if (param->letter == 'v' && param->element != 0)
+        return condition_make(t, value);
     if (value->item != NULL && !param->is_output)
         return array_make(t, param, value);
     if (param->element != 0 ? param->is_output : is_result)
@@ -629,7 +660,22 @@ static uint64_t result_size(const struct play_function *function,
         strcmp(name, "event") == 0)
         return strcmp(name, "handle") == 0 ? number_of_argument(function, value, "size")
                                            : 0;
+    if (strcmp(name, "condPtr") == 0)
+        return sizeof(uint64_t);
     return number_of_argument(function, value, "size");
+}
+
+/* The models of a conditional task. */
+static void condition_results(struct translation *t, const struct trace_value *value,
+                              const aclmdlRICondTaskParams *params)
+{
+    for (uint32_t i = 0; i < params->size && i < value->n_items; i++)
+        range_set(&t->places->ranges,
+                  (struct range){
+                      .recorded = value->item[i],
+                      .actual = (uint64_t)(uintptr_t)params->modelRIArray[i],
+                      .is_freed = t->n_stops != t->places->n_stops,
+                  });
 }
 
 void translate_results(struct translation *t, const struct play_function *function,
@@ -641,8 +687,11 @@ void translate_results(struct translation *t, const struct play_function *functi
 
         if (!value[i].is_there || value[i].is_null || place == NULL)
             continue;
-        if (param->letter == 'P' && param->element == 0 &&
-            strcmp(param->name, "pbase") != 0) { /* the address of a known object */
+        if (param->letter == 'v' && param->element != 0) {
+            condition_results(t, &value[i], place);
+        } else if (param->letter == 'P' && param->element == 0 &&
+                   strcmp(param->name, "pbase") !=
+                       0) { /* the address of a known object */
             range_set(&t->places->ranges,
                       (struct range){
                           .recorded = value[i].number,
