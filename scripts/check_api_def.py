@@ -46,6 +46,7 @@ LETTERS = {
     "const char *": "s",
     "char *": "sS",
     "void **": "P",
+    "uint64_t **": "P",
 }
 
 

@@ -393,7 +393,7 @@ class Run(unittest.TestCase):
             ("portability/attribute", "memAttr is ACL_"),
             ("none/newer", "not every edition takes its calls of aclrtMemRetainAllocationHandle\n"),
             ("model/two-models", "needs CANN 8.1 or later, because of aclmdlRI"),
-            ("model/two-models", "not on 910, 310B, 310B-EP, 310, because of aclmdlRICapture"),
+            ("model/two-models", "not on 910, 310B, 310B-EP, 310, because of aclmdlRI"),
             ("none/halves", "nothing here needs a later CANN than 8.0\n"),
         ):
             self.assertIn("aclmem: portability: ", self.run_it("--lint", BUGS, case).stderr)
