@@ -8,7 +8,7 @@ function decode(bytes) {
   const length = view.getUint32(0, true);
   const data = JSON.parse(new TextDecoder().decode(bytes.subarray(4, 4 + length)));
   let at = 4 + length;
-  for (const table of ["blocks", "copies", "marks", "held", "tasks", "nodes"]) {
+  for (const table of ["blocks", "copies", "marks", "held", "tasks", "nodes", "runs"]) {
     const made = { n: data[table].n };
     for (const name of data[table].columns) {
       const column = new Float64Array(made.n);

@@ -29,10 +29,30 @@ const replaysOf = (m) => cached(cache.layers, "replays", () => {
   return lists;
 })[m];
 
+// The times that the trace has of tasks in replays: indices of runs, by the task or by the replay.
+const runsBy = (column) => cached(cache.layers, "runs " + column, () => {
+  const lists = new Map(), keys = data.runs[column];
+  for (let i = 0; i < data.runs.n; i++) if (keys[i] >= 0) { if (!lists.has(keys[i])) lists.set(keys[i], []); lists.get(keys[i]).push(i); }
+  return lists;
+});
+const runTime = (i) => data.runs.end[i] - data.runs.begin[i];
+function nodeTimes(i) {
+  const times = (runsBy("node").get(i) || []).map(runTime).sort((x, y) => x - y);
+  return times.length ? `${timeText(times[times.length >> 1])} (median of ${count(times.length)}), ${timeText(times[times.length - 1])} at most` : "";
+}
+// The tasks of a replay in the order of time, in those of its branches too.
+function replayTable(replay) {
+  const r = data.runs, n = data.nodes, list = [...(runsBy("replay").get(replay) || [])].sort((x, y) => r.begin[x] - r.begin[y]);
+  return list.length ? [make("h3", {}, "its tasks"), table([{ title: "task", value: (i) => nodeName(r.node[i]) }, timeColumn("after the begin", (i) => r.begin[i] - data.copies.begin[replay]),
+    timeColumn("time", runTime), { title: "stream", value: (i) => "stream " + n.stream[r.node[i]] }, { title: "captured by", value: (i) => whereShort(n.where[r.node[i]]) }],
+  list, { id: "replay-tasks", onclick: (i) => { stateSet({ model: n.model[r.node[i]], node: r.node[i] }); show("models"); } })] : [];
+}
+
 function nodeDetails(i) {
-  const n = data.nodes, name = data.names[n.name[i]];
+  const n = data.nodes, name = data.names[n.name[i]], times = nodeTimes(i);
   return make("div", { id: "node", "data-node": i }, make("h2", {}, `${name}${n.bytes[i] ? ", " + bytesText(n.bytes[i]) : ""}`),
-    make("dl", {}, make("dt", {}, "stream"), make("dd", {}, "stream " + n.stream[i]), make("dt", {}, "captured"), make("dd", {}, timeText(n.time[i]))),
+    make("dl", {}, make("dt", {}, "stream"), make("dd", {}, "stream " + n.stream[i]), make("dt", {}, "captured"), make("dd", {}, timeText(n.time[i])),
+      ...(times ? [make("dt", {}, "in replays"), make("dd", { id: "node-times" }, times)] : [])),
     n.from[i] >= 0 ? button("the record that it waits for", () => { stateSet({ node: n.from[i] }); redraw(); }) : null,
     branchesOf(i).length ? make("p", {}, `${nodeName(i)}: ` + branchesOf(i).map((m) => `${branchName(data.models[m])} with ${tasksOf(m)} tasks`).join(", ")) : null,
     make("h3", {}, "captured by"), framesNode(n.where[i]));
@@ -96,7 +116,7 @@ function modelsView(main) {
   const canvas = rowsCanvas(main, NODE.HEIGHT, () => graph.lanes.length, boxes, {
     wide: () => left + graph.width + 8,
     after: edgesDraw,
-    hover: (h) => `${data.names[n.name[h.i]]}${n.bytes[h.i] ? "\n" + bytesText(n.bytes[h.i]) : ""}\n${whereShort(n.where[h.i])}`,
+    hover: (h) => [data.names[n.name[h.i]], n.bytes[h.i] ? bytesText(n.bytes[h.i]) : "", nodeTimes(h.i), whereShort(n.where[h.i])].filter(Boolean).join("\n"),
     click: (h) => { stateSet({ node: h.i }); redraw(); },
   });
   canvas.addEventListener("pointermove", canvas.hover);

@@ -174,18 +174,22 @@ const hasWork = () => data.copies.n + data.tasks.n > 0;
 const COPY_KINDS = ["host to host", "host to device", "device to host", "device to device"];
 
 function streamsView(main) {
-  const c = data.copies, m = data.marks, k = data.tasks, streams = data.streams;
+  const c = data.copies, m = data.marks, k = data.tasks, runs = data.runs, streams = data.streams;
   // Work of each stream in the order of its begin: copies by index, other tasks behind them.
   const rows = cached(cache.layers, "streams", () => {
     const lists = streams.map(() => []);
     for (let i = 0; i < c.n; i++) if (lists[c.stream[i]]) lists[c.stream[i]].push(i);
     for (let i = 0; i < k.n; i++) if (lists[k.stream[i]]) lists[k.stream[i]].push(c.n + i);
     const begin = (i) => (i < c.n ? c.begin[i] : k.begin[i - c.n]), end = (i) => (i < c.n ? c.end[i] : k.end[i - c.n]);
-    return lists.map((list) => {
+    // Tasks of replays, in the streams that were captured: a narrow line below the work.
+    const inside = streams.map(() => []);
+    for (let i = 0; i < runs.n; i++) inside[data.nodes.stream[runs.node[i]]].push(i);
+    return lists.map((list, r) => {
       list.sort((x, y) => begin(x) - begin(y));
       let busy = 0, until = 0;
       for (const i of list) { busy += Math.max(0, end(i) - Math.max(begin(i), until)); until = Math.max(until, end(i)); }
-      return { list, begins: Float64Array.from(list, begin), ends: Float64Array.from(list, end), busy,
+      inside[r].sort((x, y) => runs.begin[x] - runs.begin[y]);
+      return { list, inside: { list: inside[r], begins: Float64Array.from(inside[r], (i) => runs.begin[i]), longest: inside[r].reduce((most, i) => Math.max(most, runTime(i)), 0) }, begins: Float64Array.from(list, begin), ends: Float64Array.from(list, end), busy,
         longest: list.reduce((most, i) => Math.max(most, end(i) - begin(i)), 0), bytes: list.reduce((sum, i) => sum + (i < c.n ? c.bytes[i] : 0), 0) };
     });
   });
@@ -193,7 +197,7 @@ function streamsView(main) {
   const colourOf = (i) => (i >= c.n ? colour(40 + k.name[i - c.n]) : c.model[i] >= 0 ? colour(60 + c.model[i]) : colour(c.kind[i] + 1));
   const HEIGHT = 34;
   main.append(make("p", { id: "streams-note", className: "hint" }, (data.hasTasks ? "Work as it ran; copies that a call did itself, at the time of the call." : "Calls that queued work.") +
-    " Arrows are waits for events. Drag moves, ctrl + wheel zooms, the wheel scrolls, a click shows the call."));
+    (runs.n ? " The narrow boxes are tasks of replays." : "") + " Arrows are waits for events. Drag moves, ctrl + wheel zooms, the wheel scrolls, a click shows the call."));
   const draw = (context, r, y, width, hits) => {
     const row = rows[r];
     context.fillStyle = cssColour("--soft");
@@ -208,6 +212,18 @@ function streamsView(main) {
       context.fillRect(x, y + 6, w, 22);
       if (w > 46) textClip(context, nameOf(i) + (i < c.n ? " " + bytesText(c.bytes[i]) : ""), x + 3, y + 21, w - 3);
       hits.push({ x, y, w, h: HEIGHT, i, begin: row.begins[j], end: row.ends[j] });
+    }
+    const { list, begins, longest } = row.inside;
+    drawn = -1;
+    for (let j = lowerBound(begins, state.from - longest); j < list.length && begins[j] <= state.to; j++) {
+      const run = list[j], end = runs.end[run], node = runs.node[run];
+      if (end < state.from) continue;
+      const x = Math.max(LEFT, timeX(begins[j], width)), w = Math.max(1, Math.min(width - RIGHT, timeX(end, width)) - x);
+      if (x + w <= drawn) continue;
+      drawn = w <= 1 ? x + 1 : drawn;
+      context.fillStyle = isMark(data.names[data.nodes.name[node]]) ? cssColour("--soft") : data.nodes.kind[node] === 255 ? colour(40 + data.nodes.name[node]) : colour(data.nodes.kind[node] + 1);
+      context.fillRect(x, y + 24, w, 8);
+      if (w > 3) hits.push({ x, y: y + 24, w, h: 8, run, begin: begins[j], end });
     }
   };
   const arrows = (context, width, first) => {
@@ -230,14 +246,15 @@ function streamsView(main) {
   }, {
     head: 22,
     drawHead: (context, width) => { arrows(context, width, firstY); timeAxis(context, width, 4, 0); },
-    hover: (h) => `${nameOf(h.i)}${h.i < c.n ? " of " + bytesText(c.bytes[h.i]) : ""}\n${timeText(h.end - h.begin)}, at ${timeText(h.begin)}` +
+    hover: (h) => h.run !== undefined ? `${nodeName(runs.node[h.run])}, a task of ${modelName(data.nodes.model[runs.node[h.run]])}\n${timeText(h.end - h.begin)}, at ${timeText(h.begin)}` : `${nameOf(h.i)}${h.i < c.n ? " of " + bytesText(c.bytes[h.i]) : ""}\n${timeText(h.end - h.begin)}, at ${timeText(h.begin)}` +
       (h.i < c.n && h.end > h.begin ? `\n${bytesText((c.bytes[h.i] / (h.end - h.begin)) * 1e9)}/s` : ""),
     click: (h) => {
       stateSet({ t: h.begin });
+      if (h.run !== undefined) { call.replaceChildren(nodeDetails(runs.node[h.run])); return; }
       call.replaceChildren(make("h2", {}, `${nameOf(h.i)} at ${timeText(h.begin)}, ${timeText(h.end - h.begin)}`),
         button("memory at that moment", () => { stateSet({ panel: "live" }); show("memory"); }),
         h.i < c.n && c.model[h.i] >= 0 ? button(`tasks of ${modelName(c.model[h.i])}`, () => { stateSet({ model: c.model[h.i], node: -1 }); show("models"); }) : "",
-        ...(h.i < c.n ? [make("h3", {}, `called by (${data.names[c.name[h.i]]})`), framesNode(c.where[h.i])] : []));
+        ...(h.i < c.n ? [make("h3", {}, `called by (${data.names[c.name[h.i]]})`), framesNode(c.where[h.i])] : []), ...(h.i < c.n && c.model[h.i] >= 0 ? replayTable(h.i) : []));
     },
   });
   timeMouse(canvas, { onrange: canvas.invalidate, onhover: canvas.hover, onclick: canvas.pick });

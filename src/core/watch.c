@@ -6,6 +6,7 @@
 #include "core/device/device.h"
 #include "core/heap/heap.h"
 #include "core/runtime.h"
+#include "core/stream/model.h"
 #include "core/stream/stream.h"
 #include "core/vmm/phys.h"
 #include "core/vmm/vspace.h"
@@ -84,10 +85,25 @@ static void task_ran(const struct am_queue *queue, const struct am_task *task,
     const struct am_stream *stream =
         (const void *)((const char *)queue - offsetof(struct am_stream, queue));
 
+    if (task->ops == &am_lane_ops) /* its queue is of a model; the nodes are reported */
+        return;
     task_report(&(struct am_watch_task){
         .stream = stream->is_default ? 0 : (uintptr_t)stream->named.handle,
         .function = task->function,
         .queued = task->queued,
+        .began = began,
+        .ended = ended,
+    });
+}
+
+static void node_ran(const struct am_lane *lane, const struct am_node *node,
+                     uint64_t began, uint64_t ended)
+{
+    task_report(&(struct am_watch_task){
+        .model = (uintptr_t)lane->model->named.handle,
+        .number = node->number,
+        .function = node->task->function,
+        .queued = lane->model->queued,
         .began = began,
         .ended = ended,
     });
@@ -106,6 +122,7 @@ void am_watch_tasks(void (*ran)(const struct am_watch_task *task))
 {
     task_report = ran;
     am_task_ran = task_ran;
+    am_node_ran = node_ran;
 }
 
 void am_watch_held(void (*changed)(int device, uint64_t held))

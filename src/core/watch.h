@@ -33,9 +33,14 @@ struct am_watch_left {
 
 struct am_watch_left am_watch_count(void);
 
-/* A task of a stream that a thread of the library ran; times as am_clock(). */
+/*
+ * A task of a stream or of a model that a thread of the library ran; times as am_clock().  A task
+ * of a model has the queueing time of the execution, and begins when the task before it ends.
+ */
 struct am_watch_task {
-    uint64_t stream;      /* its handle; 0: a default one */
+    uint64_t stream;      /* its handle; 0: a default one, or the task is of a model */
+    uint64_t model;       /* its handle, or 0 */
+    uint32_t number;      /* in the model */
     const char *function; /* the call that queued it */
     uint64_t queued, began, ended;
 };

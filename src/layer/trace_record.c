@@ -585,14 +585,17 @@ void am_trace_task(const struct am_watch_task *task)
         return;
     }
     w->is_busy = true;
-    at = am_put_varint(w->base + w->used + 3, task->stream);
+    at = am_put_varint(w->base + w->used + 3,
+                       task->model != 0 ? task->model : task->stream);
+    if (task->model != 0)
+        at = am_put_varint(at, task->number);
     at = am_put_varint(at, function_find(task->function));
     at = time_put(w, at, task->ended);
     at = am_put_varint(at, task->ended - task->began);
     at = am_put_varint(at, task->began - task->queued);
     /* A chunk that was begun for this record begins later than the task ended. */
     at = am_put_varint(at, w->last > task->ended ? w->last - task->ended : 0);
-    record_end(w, AM_TRACE_TASK, at);
+    record_end(w, task->model != 0 ? AM_TRACE_NODE : AM_TRACE_TASK, at);
     w->is_busy = false;
 }
 

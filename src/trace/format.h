@@ -123,6 +123,7 @@ enum am_trace_kind {
         10, /* work of a stream: stream, function, gap, time it ran, waited; late */
     AM_TRACE_HELD = 11,   /* gap, device, bytes of the device that the process holds */
     AM_TRACE_PYTHON = 12, /* number of a Python stack, JSON */
+    AM_TRACE_NODE = 13,   /* work of a replay: model, number in it, the rest as in TASK */
 };
 
 #endif

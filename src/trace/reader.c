@@ -246,13 +246,16 @@ static bool open_end(struct trace *trace, struct trace_cursor *cursor,
 
 /* ---- records ---- */
 
+/* A task of a stream, or of a model. */
 static void task_get(struct trace_cursor *cursor, struct am_input *in,
-                     struct trace_event *event)
+                     enum trace_kind kind, struct trace_event *event)
 {
     uint64_t ran, waited;
 
-    event->kind = TRACE_TASK;
+    event->kind = kind;
     event->stream = am_get_varint(in);
+    if (kind == TRACE_NODE)
+        event->number = (uint32_t)am_get_varint(in);
     event->task = (uint32_t)am_get_varint(in);
     cursor->last += am_get_varint(in);
     ran = am_get_varint(in);
@@ -303,7 +306,10 @@ static bool record_get(struct trace *trace, struct trace_cursor *cursor, unsigne
         is_event = open_end(trace, cursor, in, event);
         break;
     case AM_TRACE_TASK:
-        task_get(cursor, in, event);
+        task_get(cursor, in, TRACE_TASK, event);
+        break;
+    case AM_TRACE_NODE:
+        task_get(cursor, in, TRACE_NODE, event);
         break;
     case AM_TRACE_HELD:
         held_get(cursor, in, event);

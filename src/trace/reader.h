@@ -98,6 +98,7 @@ enum trace_kind {
     TRACE_BEGIN, /* a call that made others, or did not return: arguments */
     TRACE_END,   /* its end: with the arguments of the begin; in order of its end */
     TRACE_TASK,  /* work on a stream was done */
+    TRACE_NODE,  /* a task of a model was done, in a replay */
     TRACE_HELD,  /* the bytes of a device that a process holds */
 };
 
@@ -118,8 +119,9 @@ struct trace_event {
     struct trace_value value[TRACE_ARGS_MAX];
 
     /* tasks, TRACE_HELD */
-    uint64_t stream; /* or the device */
-    uint32_t task;   /* kind */
+    uint64_t stream; /* or the device; TRACE_NODE: the model's handle */
+    uint32_t task;   /* number of the function that queued it */
+    uint32_t number; /* TRACE_NODE: in the model, in the order of the calls */
     uint64_t queued;
     uint64_t size; /* bytes */
 };

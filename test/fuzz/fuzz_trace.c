@@ -236,6 +236,7 @@ static void step(struct program *p)
         break;
     case 8:
         numbers_add(p, AM_TRACE_TASK, 6);
+        numbers_add(p, AM_TRACE_NODE, 7);
         break;
     case 9:
         numbers_add(p, AM_TRACE_HELD, 3);

@@ -9,6 +9,14 @@ import tempfile
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
+def command(aclmem, *arguments, code=0):
+    """What the command aclmem prints; it has to end with this exit code."""
+    done = subprocess.run([aclmem] + list(arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+    if done.returncode != code:
+        raise AssertionError("%s: %d\n%s" % (arguments, done.returncode, done.stderr.decode()))
+    return done.stdout.decode("latin-1")
+
+
 def find():
     """The browser's path, or None."""
     return next((path for path in map(shutil.which, NAMES) if path), None)

@@ -111,6 +111,7 @@ static void node_add(struct captures *captures, struct history *history,
     history->node = array_grow(history->node, history->n_nodes, &history->max_nodes,
                                sizeof *history->node);
     history->node[history->n_nodes++] = node;
+    map_set(&captures->nodes, model, history->model[model].n_nodes++, number);
     if (strncmp(node.name, "aclrtRecordEvent", 16) == 0)
         map_set(&captures->records, event->process->number, trace_number(event, "event"),
                 number);
@@ -212,8 +213,99 @@ bool captures_take(struct captures *captures, struct history *history,
     return true;
 }
 
+/* ---- tasks of replays ---- */
+
+void captures_ran(const struct captures *captures, struct history *history,
+                  const struct trace_event *event)
+{
+    const struct trace_process *process = event->process;
+    uint32_t model =
+        (uint32_t)map_get(&captures->models, process->number, event->stream, NO_MODEL);
+    uint32_t node = (uint32_t)map_get(&captures->nodes, model, event->number, NO_NODE);
+
+    if (node == NO_NODE || event->task >= process->n_functions ||
+        process->function[event->task] == NULL ||
+        strcmp(process->function[event->task]->name, history->node[node].name) != 0)
+        return;
+    history->run = array_grow(history->run, history->n_runs, &history->max_runs,
+                              sizeof *history->run);
+    history->run[history->n_runs++] =
+        (struct run){event->begin, event->end, event->queued, node, NO_COPY};
+}
+
+/* The model that the program replayed: the one that has no parent. */
+static uint32_t model_root(const struct history *history, uint32_t model)
+{
+    while (history->model[model].parent != NO_NODE)
+        model = history->node[history->model[model].parent].model;
+    return model;
+}
+
+struct replay {
+    uint32_t model;
+    uint32_t copy;
+    uint64_t called;
+};
+
+static int replay_compare(const void *left, const void *right)
+{
+    const struct replay *a = left;
+    const struct replay *b = right;
+
+    if (a->model != b->model)
+        return a->model < b->model ? -1 : 1;
+    return a->called < b->called ? -1 : a->called > b->called;
+}
+
+/* The replay of the model whose call queued it: the first call that ended later. */
+static uint32_t replay_find(const struct replay *list, size_t n, uint32_t model,
+                            uint64_t queued)
+{
+    size_t first = 0;
+    size_t last = n;
+
+    while (first < last) {
+        size_t middle = (first + last) / 2;
+
+        if (list[middle].model < model ||
+            (list[middle].model == model && list[middle].called < queued))
+            first = middle + 1;
+        else
+            last = middle;
+    }
+    return first < n && list[first].model == model ? list[first].copy : NO_COPY;
+}
+
+void captures_finish(struct history *history)
+{
+    struct replay *list = NULL;
+    size_t n = 0;
+    size_t max = 0;
+
+    for (size_t i = 0; i < history->n_copies && history->n_runs > 0; i++) {
+        const struct copy *copy = &history->copy[i];
+
+        if (copy->model == NO_MODEL)
+            continue;
+        list = array_grow(list, n, &max, sizeof *list);
+        list[n++] = (struct replay){copy->model, (uint32_t)i, copy->called};
+    }
+    if (n > 0)
+        qsort(list, n, sizeof *list, replay_compare);
+    for (size_t i = 0; i < history->n_runs; i++) {
+        struct run *run = &history->run[i];
+
+        run->copy = replay_find(
+            list, n, model_root(history, history->node[run->node].model), run->queued);
+        if (run->copy != NO_COPY && history->copy[run->copy].begin > run->begin)
+            history->copy[run->copy].begin = run->begin;
+    }
+    free(list);
+}
+
 void captures_free(struct captures *captures)
 {
+    map_free(&captures->nodes);
     map_free(&captures->streams);
     map_free(&captures->models);
     map_free(&captures->records);

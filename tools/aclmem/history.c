@@ -520,6 +520,8 @@ static void event_take(struct reading *r, const struct trace_event *event)
         history->ended = event->end;
     if (event->kind == TRACE_TASK)
         task_take(r, event);
+    if (event->kind == TRACE_NODE)
+        captures_ran(&r->captures, history, event);
     if (event->kind == TRACE_HELD)
         held_take(r, event);
     if (event->function == NULL || event->kind == TRACE_BEGIN)
@@ -740,6 +742,7 @@ bool history_read(struct history *history, struct trace *trace)
     }
     progress_end();
     marks_add(&r);
+    captures_finish(history);
     if (r.n_ops > 0)
         qsort(r.op, r.n_ops, sizeof *r.op, op_compare);
     for (size_t i = 0; i < r.n_ops; i++)
@@ -775,6 +778,7 @@ void history_free(struct history *history)
     free(history->mark);
     free(history->held);
     free(history->task);
+    free(history->run);
     free(history->model);
     free(history->node);
     free(history->function);

@@ -43,6 +43,7 @@ bool kind_is_memory(enum block_kind kind);
 #define NO_BLOCK UINT32_MAX
 #define NO_MODEL UINT32_MAX
 #define NO_NODE UINT32_MAX
+#define NO_COPY UINT32_MAX
 #define NOT_A_COPY UINT8_MAX
 
 struct block {
@@ -114,6 +115,7 @@ struct model {
     uint64_t began, captured; /* the capture; 0: it did not end */
     uint64_t destroyed;       /* 0: never */
     uint64_t n_copies, bytes; /* of one replay */
+    uint64_t n_nodes;
     uint32_t where;
     uint32_t process;
     uint32_t parent;   /* a branch: the conditional task in another model; or NO_NODE */
@@ -132,6 +134,14 @@ struct node {
     uint32_t where;
     uint32_t from; /* wait: the record that it waits for, or NO_NODE */
     uint8_t kind;  /* aclrtMemcpyKind, or NOT_A_COPY */
+};
+
+/* A task of a model that ran in a replay. */
+struct run {
+    uint64_t begin, end;
+    uint64_t queued; /* when the replay was */
+    uint32_t node;
+    uint32_t copy; /* the replay, or NO_COPY */
 };
 
 /* Work of a stream that is neither. */
@@ -171,6 +181,8 @@ struct history {
     size_t n_models, max_models;
     struct node *node;
     size_t n_nodes, max_nodes;
+    struct run *run;
+    size_t n_runs, max_runs;
     struct mark *mark;
     size_t n_marks, max_marks;
     struct function_stats *function;

@@ -187,6 +187,15 @@ static int64_t node_value(struct making *m, size_t i, unsigned column)
     return column == 7 ? name_number(m, node->name) : values[column];
 }
 
+static int64_t run_value(struct making *m, size_t i, unsigned column)
+{
+    const struct run *run = &m->history->run[i];
+    const int64_t values[] = {since(m, run->begin), since(m, run->end), run->node,
+                              run->copy == NO_COPY ? -1 : (int64_t)run->copy};
+
+    return values[column];
+}
+
 static int64_t mark_value(struct making *m, size_t i, unsigned column)
 {
     const struct mark *mark = &m->history->mark[i];
@@ -223,6 +232,8 @@ static void tables_add(struct making *m, json_t *meta)
     json_object_set_new(meta, "nodes",
                         table_add(m, h->n_nodes, node_value,
                                   "time bytes model stream where from kind name"));
+    json_object_set_new(meta, "runs",
+                        table_add(m, h->n_runs, run_value, "begin end node replay"));
 }
 
 /* ---- which blocks ---- */

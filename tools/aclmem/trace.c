@@ -110,8 +110,12 @@ static void figure_print(FILE *out, const struct trace_event *event)
                 event->size);
         return;
     }
-    fprintf(out, "stream 0x%" PRIx64 ": %s ran, %.1f us after it was queued",
-            event->stream, function != NULL ? function->name : "work",
+    if (event->kind == TRACE_NODE)
+        fprintf(out, "model 0x%" PRIx64 ", task %" PRIu32, event->stream, event->number);
+    else
+        fprintf(out, "stream 0x%" PRIx64, event->stream);
+    fprintf(out, ": %s ran, %.1f us after it was queued",
+            function != NULL ? function->name : "work",
             (double)(event->begin - event->queued) / 1e3);
 }
 
@@ -121,7 +125,8 @@ static void event_print(struct trace *trace, const struct filter *filter,
     char *line = NULL;
     size_t n = 0;
     FILE *out;
-    bool is_figure = event->kind == TRACE_TASK || event->kind == TRACE_HELD;
+    bool is_figure = event->kind == TRACE_TASK || event->kind == TRACE_NODE ||
+                     event->kind == TRACE_HELD;
 
     if (event->time < filter->from || event->time > filter->to ||
         (event->function == NULL && !(is_figure && choice.has_tasks)) ||

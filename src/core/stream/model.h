@@ -50,6 +50,7 @@ struct am_lane {
     struct am_task *runs_in;    /* `task`, or the task of the execution */
     _Atomic uint32_t position;  /* the next node */
     bool is_armed;              /* the next node has been polled */
+    uint64_t arrived;           /* when the next node was polled first, for am_node_ran */
     uint32_t n_settled;         /* the device executes no node before this one */
     _Atomic uint32_t n_done;    /* nodes before the last record that is awaited */
     struct am_waitlist waiting; /* for n_done */
@@ -104,6 +105,7 @@ struct am_model {
     bool is_reported; /* lock; the parts know that the model was destroyed */
 
     /* Executions: */
+    uint64_t queued; /* the one that runs: its task->queued */
     struct am_lock lock;
     struct am_execution *owner;        /* lock, as the next ones */
     LIST_HEAD(, am_execution) pending; /* are queued, or about to be */
@@ -116,6 +118,11 @@ struct am_model {
     struct am_waitlist ended;   /* for n_active */
     struct am_waitlist waiting; /* executions that wait for the owner to end */
 };
+
+/* NULL, or is called without a lock after each node that a thread of the library executed. */
+typedef void (*am_node_hook)(const struct am_lane *lane, const struct am_node *node,
+                             uint64_t began, uint64_t ended);
+extern _Atomic(am_node_hook) am_node_ran;
 
 /* All models, and the captures under way. */
 extern struct am_models {

@@ -19,6 +19,8 @@
 #include "core/stream/model.h"
 #include "core/stream/stall.h"
 
+_Atomic(am_node_hook) am_node_ran;
+
 /* ---- failures ---- */
 
 /* The first failure of an execution; the other lanes stop at their next node. */
@@ -146,6 +148,9 @@ static enum am_poll lane_poll(struct am_lane *lane)
     if (lane->model->is_failed && is_withdrawn(lane->runs_in->inner))
         return AM_POLL_READY;
     node = &lane->nodes[lane->position];
+    if (lane->arrived == 0 &&
+        atomic_load_explicit(&am_node_ran, memory_order_relaxed) != NULL)
+        lane->arrived = am_clock();
     if (node->is_wait)
         return wait_poll(lane, node);
     if (node->is_disabled)
@@ -154,6 +159,7 @@ static enum am_poll lane_poll(struct am_lane *lane)
     if (!lane->is_armed) {
         lane->is_armed = true;
         task->queue = lane->runs_in->queue;
+        task->queued = lane->model->queued; /* for the models of a condition */
         if (task->ops->rearm != NULL)
             task->ops->rearm(task);
         if (task->deadline != AM_FOREVER)
@@ -221,6 +227,17 @@ static void node_run(struct am_lane *lane, struct am_node *node)
         model_fail(lane->model, lane, node, rc, text);
 }
 
+/* Reports the time of a node; the device reports no times of what it executes. */
+static void node_report(struct am_lane *lane, const struct am_node *node)
+{
+    am_node_hook hook = atomic_load_explicit(&am_node_ran, memory_order_relaxed);
+
+    if (hook != NULL && lane->arrived != 0 && !node->is_disabled &&
+        node->task->number == 0 && !lane->model->is_failed)
+        hook(lane, node, lane->arrived, am_clock());
+    lane->arrived = 0;
+}
+
 /* Another thread may check what the lane waits for. */
 static void position_set(struct am_lane *lane, uint32_t position)
 {
@@ -262,6 +279,7 @@ static bool lane_run(struct am_lane *lane)
             break;
         node = &lane->nodes[lane->position];
         node_run(lane, node);
+        node_report(lane, node);
         position_set(lane, lane->position + 1);
         lane->is_armed = false;
         if (node->is_awaited || lane->position == lane->n)
@@ -396,11 +414,13 @@ void am_model_start(struct am_model *model, struct am_task *task)
     parts_start(model);
     model->rc = ACL_SUCCESS;
     model->is_failed = false;
+    model->queued = task->queued;
     model->n_active = model->n_lanes - 1;
     for (uint32_t i = 0; i < model->n_lanes; i++) {
         struct am_lane *lane = model->lanes[i];
 
         position_set(lane, 0);
+        lane->arrived = 0;
         lane->n_settled = 0;
         lane->is_armed = false;
         lane->n_done = 0;
