@@ -171,9 +171,11 @@ static void call_add(struct program *p, unsigned kind)
     record_add(p, kind, bytes, (size_t)(end - bytes));
 }
 
+#define NUMBERS_MAX 7
+
 static void numbers_add(struct program *p, unsigned kind, unsigned n)
 {
-    uint8_t bytes[64];
+    uint8_t bytes[NUMBERS_MAX * AM_VARINT_MAX];
     uint8_t *end = bytes;
 
     for (unsigned i = 0; i < n; i++)
@@ -236,7 +238,7 @@ static void step(struct program *p)
         break;
     case 8:
         numbers_add(p, AM_TRACE_TASK, 6);
-        numbers_add(p, AM_TRACE_NODE, 7);
+        numbers_add(p, AM_TRACE_NODE, NUMBERS_MAX);
         break;
     case 9:
         numbers_add(p, AM_TRACE_HELD, 3);
