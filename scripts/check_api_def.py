@@ -34,7 +34,7 @@ UNDECLARED = ["toolkit/opapi.def", "toolkit/runtime.def"]
 
 # The letters that fit a type; those of enumerations, structs and handles follow from the
 # headers.  Any pointer may be called p, which says only that it is one.
-MARKS = ("nonnull", "nonzero", "zero", "any")
+MARKS = ("nonnull", "nonzero", "zero", "null", "timeout", "to_1", "to_2", "to_3", "to_7", "to_9", "any")
 LETTERS = {
     "size_t": "z",
     "uint64_t": "xl",

@@ -138,15 +138,11 @@ const char *am_aclGetRecentErrMsg(void)
 
 aclError am_aclrtGetLastError(aclrtLastErrLevel level)
 {
-    AM_REQUIRE(level == ACL_RT_THREAD_LEVEL, ACL_ERROR_INVALID_PARAM,
-               "level is %d; it takes ACL_RT_THREAD_LEVEL (0)", (int)level);
     return am_error_last(true);
 }
 
 aclError am_aclrtPeekAtLastError(aclrtLastErrLevel level)
 {
-    AM_REQUIRE(level == ACL_RT_THREAD_LEVEL, ACL_ERROR_INVALID_PARAM,
-               "level is %d; it takes ACL_RT_THREAD_LEVEL (0)", (int)level);
     return am_error_last(false);
 }
 
@@ -255,8 +251,6 @@ aclError am_aclGetCannAttribute(aclCannAttr attr, int32_t *value)
 {
     int32_t found = 0;
 
-    AM_REQUIRE(attr >= ACL_CANN_ATTR_INF_NAN && attr <= ACL_CANN_ATTR_JIT_COMPILE,
-               ACL_ERROR_INVALID_PARAM, "attr is %d; it takes 0 to 2", (int)attr);
     for (size_t i = 0; i < feature_count(); i++)
         found |= features[i] == attr;
     *value = found;

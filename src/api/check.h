@@ -12,6 +12,7 @@
 #include "core/stream/event.h"
 #include "core/stream/model.h"
 #include "core/stream/stream.h"
+#include "core/vmm/phys.h"
 
 /* Refuse an argument, by its name, that is 0. */
 #define AM_REQUIRE_NONZERO(x_) AM_REQUIRE((x_) > 0, ACL_ERROR_INVALID_PARAM, #x_ " is 0")
@@ -31,6 +32,14 @@
 #define AM_REQUIRE_ZERO(x_) \
     AM_REQUIRE((x_) == 0, ACL_ERROR_INVALID_PARAM, #x_ " is 0x%llx; it takes 0", \
                (unsigned long long)(x_))
+
+#define AM_REQUIRE_NULL(x_) \
+    AM_REQUIRE((x_) == NULL, ACL_ERROR_INVALID_PARAM, #x_ " is %p; it takes NULL", (x_))
+
+/* Refuse an argument that is not one of 0 to max_. */
+#define AM_REQUIRE_TO(x_, max_) \
+    AM_REQUIRE((uint64_t)(x_) <= (max_), ACL_ERROR_INVALID_PARAM, \
+               #x_ " is %lld; it takes 0 to %d", (long long)(x_), (max_))
 
 /* Refuse a call that only Atlas A3 has. */
 #define AM_REQUIRE_A3(feature_) \
@@ -72,6 +81,7 @@ aclError am_vmm_check(void);
 AM_HELD_PUT(context)
 AM_HELD_PUT(event)
 AM_HELD_PUT(model)
+AM_HELD_PUT(phys)
 AM_HELD_PUT(stream)
 #undef AM_HELD_PUT
 

@@ -61,6 +61,13 @@ static inline bool is_always(enum am_api_id id)
 #define AM_CHECK_nonnull(x_) AM_REQUIRE_NONNULL(x_);
 #define AM_CHECK_nonzero(x_) AM_REQUIRE_NONZERO(x_);
 #define AM_CHECK_zero(x_) AM_REQUIRE_ZERO(x_);
+#define AM_CHECK_null(x_) AM_REQUIRE_NULL(x_);
+#define AM_CHECK_timeout(x_) AM_REQUIRE_TIMEOUT(x_);
+#define AM_CHECK_to_1(x_) AM_REQUIRE_TO(x_, 1);
+#define AM_CHECK_to_2(x_) AM_REQUIRE_TO(x_, 2);
+#define AM_CHECK_to_3(x_) AM_REQUIRE_TO(x_, 3);
+#define AM_CHECK_to_7(x_) AM_REQUIRE_TO(x_, 7);
+#define AM_CHECK_to_9(x_) AM_REQUIRE_TO(x_, 9);
 #define AM_CHECK_any(x_)
 #define AM_CHECK_p AM_CHECK_any
 #define AM_CHECK_z AM_CHECK_any

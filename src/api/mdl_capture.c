@@ -8,16 +8,8 @@
 #include "core/model/task_group.h"
 #include "core/stream/capture.h"
 
-static aclError mode_check(aclmdlRICaptureMode mode)
-{
-    AM_REQUIRE((unsigned)mode <= ACL_MODEL_RI_CAPTURE_MODE_RELAXED,
-               ACL_ERROR_INVALID_PARAM, "the mode is %d; it takes 0 to 2", (int)mode);
-    return ACL_SUCCESS;
-}
-
 aclError am_aclmdlRICaptureBegin(aclrtStream handle, aclmdlRICaptureMode mode)
 {
-    AM_TRY(mode_check(mode));
     AM_GET(stream, handle);
     return am_capture_begin(stream, mode, NULL);
 }
@@ -55,8 +47,7 @@ aclError am_aclmdlRICaptureGetInfo(aclrtStream handle, aclmdlRICaptureStatus *st
 
 aclError am_aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode *mode)
 {
-    AM_REQUIRE((unsigned)*mode <= ACL_MODEL_RI_CAPTURE_MODE_RELAXED,
-               ACL_ERROR_INVALID_PARAM, "*mode is %d; it takes 0 to 2", (int)*mode);
+    AM_REQUIRE_TO(*mode, 2);
     *mode = am_capture_exchange_mode(*mode);
     return ACL_SUCCESS;
 }
@@ -83,7 +74,6 @@ aclError am_aclmdlRIGetId(aclmdlRI modelRI, uint32_t *modelRIId)
 
 aclError am_aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout)
 {
-    AM_REQUIRE_TIMEOUT(timeout);
     AM_GET(model, modelRI);
     AM_GET(stream, NULL);
     AM_TRY(am_model_execute(model, stream));
@@ -222,7 +212,6 @@ aclError am_aclmdlRIUpdate(aclmdlRI modelRI)
 aclError am_aclmdlRICaptureToModelRIBegin(aclrtStream handle, aclmdlRI modelRI,
                                           aclmdlRICaptureMode mode)
 {
-    AM_TRY(mode_check(mode));
     AM_GET(model, modelRI);
     AM_GET(stream, handle);
     return am_capture_begin(stream, mode, model);
@@ -232,8 +221,6 @@ aclError am_aclmdlRICondHandleCreate(aclmdlRI modelRI, uint32_t defaultLaunchVal
                                      aclmdlRICondHandleFlag flag,
                                      aclmdlRICondHandle *handle)
 {
-    AM_REQUIRE((unsigned)flag <= ACL_MODEL_RI_COND_HANDLE_ASSIGN_DEFAULT,
-               ACL_ERROR_INVALID_PARAM, "flag is %d; it takes 0 or 1", (int)flag);
     AM_GET(model, modelRI);
     return am_condition_create(model, defaultLaunchValue, flag != 0, handle);
 }
@@ -250,14 +237,11 @@ aclError am_aclmdlRIAddCondTask(aclmdlRICondTaskParams params, aclrtStream handl
                                     [ACL_MODEL_RI_COND_TYPE_WHILE] = 1,
                                     [ACL_MODEL_RI_COND_TYPE_SWITCH] = UINT16_MAX};
 
-    AM_REQUIRE((unsigned)params.type <= ACL_MODEL_RI_COND_TYPE_SWITCH,
-               ACL_ERROR_INVALID_PARAM, "params.type is %d; it takes 0 to 2",
-               (int)params.type);
+    AM_REQUIRE_TO(params.type, 2);
     AM_REQUIRE(params.size >= 1 && params.size <= most[params.type],
                ACL_ERROR_INVALID_PARAM, "params.size is %u; this type takes 1 to %u",
                params.size, most[params.type]);
-    AM_REQUIRE(params.modelRIArray != NULL, ACL_ERROR_INVALID_PARAM,
-               "params.modelRIArray is NULL");
+    AM_REQUIRE_NONNULL(params.modelRIArray);
     AM_GET(stream, handle);
     return am_condition_add_task(&params, stream);
 }
@@ -266,14 +250,12 @@ aclError am_aclmdlRIAddCondTask(aclmdlRICondTaskParams params, aclrtStream handl
 
 aclError am_aclmdlRIBuildBegin(aclmdlRI *modelRI, uint32_t flag)
 {
-    AM_REQUIRE_ZERO(flag);
     return am_build_begin(modelRI);
 }
 
 /* Differs: aclrtActiveStream, which starts other streams than HEAD, is not in this library. */
 aclError am_aclmdlRIBindStream(aclmdlRI modelRI, aclrtStream handle, uint32_t flag)
 {
-    AM_REQUIRE(handle != NULL, ACL_ERROR_INVALID_PARAM, "stream is NULL");
     AM_REQUIRE(flag != ACL_MODEL_STREAM_FLAG_DEFAULT, ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "a stream with ACL_MODEL_STREAM_FLAG_DEFAULT starts by aclrtActiveStream, "
                "which this library does not have; use ACL_MODEL_STREAM_FLAG_HEAD");
@@ -293,8 +275,6 @@ aclError am_aclmdlRIEndTask(aclmdlRI modelRI, aclrtStream handle)
 
 aclError am_aclmdlRIBuildEnd(aclmdlRI modelRI, void *reserve)
 {
-    AM_REQUIRE(reserve == NULL, ACL_ERROR_INVALID_PARAM, "reserve is %p; it takes NULL",
-               reserve);
     AM_GET(model, modelRI);
     return am_build_end(model);
 }

@@ -59,8 +59,6 @@ static aclError param_check(aclSysParamOpt opt, int64_t value)
 {
     int64_t max = opt == ACL_OPT_DETERMINISTIC && !am_setup.is_strict ? 3 : 1;
 
-    AM_REQUIRE((unsigned)opt < AM_PARAMS, ACL_ERROR_INVALID_PARAM,
-               "opt is %d; it takes 0 to 2", (int)opt);
     AM_REQUIRE(
         opt != ACL_OPT_STRONG_CONSISTENCY || !am_setup.is_strict, ACL_ERROR_INVALID_PARAM,
         "opt is ACL_OPT_STRONG_CONSISTENCY (2), which editions before 8.5 do not have "

@@ -9,19 +9,17 @@
 #include "core/device/device.h"
 #include "core/device/setup.h"
 
-static aclError copy_check(size_t destMax, size_t count, aclrtMemcpyKind kind)
+static aclError count_check(size_t count, size_t max, const char *name)
 {
-    AM_REQUIRE(count <= destMax, ACL_ERROR_INVALID_PARAM,
-               "count %zu is more than destMax %zu", count, destMax);
-    AM_REQUIRE((unsigned)kind <= ACL_MEMCPY_INTER_DEVICE_TO_DEVICE,
-               ACL_ERROR_INVALID_PARAM, "kind is %d; it takes 0 to 7", (int)kind);
+    AM_REQUIRE(count <= max, ACL_ERROR_INVALID_PARAM, "count %zu is more than %s %zu",
+               count, name, max);
     return ACL_SUCCESS;
 }
 
 aclError am_aclrtMemcpy(void *dst, size_t destMax, const void *src, size_t count,
                         aclrtMemcpyKind kind)
 {
-    AM_TRY(copy_check(destMax, count, kind));
+    AM_TRY(count_check(count, destMax, "destMax"));
     return am_copy(dst, src, count, kind);
 }
 
@@ -29,19 +27,14 @@ AM_HOT aclError am_aclrtMemcpyAsync(void *dst, size_t destMax, const void *src,
                                     size_t count, aclrtMemcpyKind kind,
                                     aclrtStream handle)
 {
-    struct am_stream *stream;
-    aclError rc;
-
-    AM_TRY(copy_check(destMax, count, kind));
+    AM_TRY(count_check(count, destMax, "destMax"));
     AM_REQUIRE(
         kind != ACL_MEMCPY_HOST_TO_HOST || (am_setup.product->features & AM_PRODUCT_RC),
         ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
         "kind is HOST_TO_HOST (0), which only products in RC form copy on a stream; use "
         "aclrtMemcpy or memcpy");
-    AM_TRY(am_stream_get(handle, &stream));
-    rc = am_copy_async(dst, src, count, kind, stream);
-    am_stream_put(stream);
-    return rc;
+    AM_GET(stream, handle);
+    return am_copy_async(dst, src, count, kind, stream);
 }
 
 aclError am_aclrtMemcpyAsyncWithCondition(void *dst, size_t destMax, const void *src,
@@ -51,35 +44,23 @@ aclError am_aclrtMemcpyAsyncWithCondition(void *dst, size_t destMax, const void 
     return am_aclrtMemcpyAsync(dst, destMax, src, count, kind, stream);
 }
 
-static aclError fill_check(size_t max, size_t count)
-{
-    AM_REQUIRE(count <= max, ACL_ERROR_INVALID_PARAM,
-               "count %zu is more than maxCount %zu", count, max);
-    return ACL_SUCCESS;
-}
-
 static aclError fill_async(void *ptr, size_t size, uint32_t value, unsigned width,
                            aclrtStream handle)
 {
-    struct am_stream *stream;
-    aclError rc;
-
-    AM_TRY(am_stream_get(handle, &stream));
-    rc = am_fill(ptr, size, value, width, stream);
-    am_stream_put(stream);
-    return rc;
+    AM_GET(stream, handle);
+    return am_fill(ptr, size, value, width, stream);
 }
 
 aclError am_aclrtMemset(void *devPtr, size_t maxCount, int32_t value, size_t count)
 {
-    AM_TRY(fill_check(maxCount, count));
+    AM_TRY(count_check(count, maxCount, "maxCount"));
     return am_fill(devPtr, count, (uint8_t)value, 1, NULL);
 }
 
 aclError am_aclrtMemsetAsync(void *devPtr, size_t maxCount, int32_t value, size_t count,
                              aclrtStream stream)
 {
-    AM_TRY(fill_check(maxCount, count));
+    AM_TRY(count_check(count, maxCount, "maxCount"));
     return fill_async(devPtr, count, (uint8_t)value, 1, stream);
 }
 
@@ -320,8 +301,6 @@ aclError am_aclrtSetMemcpyDesc(void *desc, aclrtMemcpyKind kind, void *srcAddr,
                                void *dstAddr, size_t count, void *config)
 {
     AM_TRY(indirect_kind_check(kind));
-    AM_REQUIRE(config == NULL, ACL_ERROR_INVALID_PARAM,
-               "config is %p; it is reserved and takes NULL", config);
     return am_desc_set(desc, AM_DESC_COPY, srcAddr, dstAddr, count);
 }
 
@@ -340,8 +319,7 @@ aclError am_aclrtMemcpyAsyncWithOffset(void **dst, size_t destMax, size_t dstDat
     struct am_indirect copy = {dst, dstDataOffset, src, srcDataOffset, count};
 
     AM_TRY(indirect_kind_check(kind));
-    AM_REQUIRE(count <= destMax, ACL_ERROR_INVALID_PARAM,
-               "count %zu is more than destMax %zu", count, destMax);
+    AM_TRY(count_check(count, destMax, "destMax"));
     AM_REQUIRE(
         am_is_aligned((uintptr_t)dst | (uintptr_t)src, sizeof(void *)),
         ACL_ERROR_RT_ADDR_UNALIGNED,

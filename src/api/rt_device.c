@@ -79,18 +79,7 @@ const char *am_aclrtGetSocName(void)
 
 #define BUS_ID_SIZE 13 /* "0000:c1:00.0" */
 
-static aclError memory_figure(struct am_device *device, int64_t *ret_value)
-{
-    const struct am_domain *domain = device->domain;
-
-    AM_REQUIRE(domain != NULL, ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
-    *ret_value = (int64_t)domain->capacity;
-    return ACL_SUCCESS;
-}
-
-/*
- * The value in product_attrs.def.  Without one: `otherwise`, unless that is -1.
- */
+/* The value in product_attrs.def.  Without one: `otherwise`, unless that is -1. */
 static aclError product_figure(aclrtDevAttr attr, int64_t otherwise, int64_t *ret_value)
 {
     int64_t value = otherwise;
@@ -103,26 +92,23 @@ static aclError product_figure(aclrtDevAttr attr, int64_t otherwise, int64_t *re
     return ACL_SUCCESS;
 }
 
-/* Where the machine stands among supernodes. */
-static aclError pod_figure(int64_t value, int64_t *ret_value)
-{
-    AM_REQUIRE_FEATURE(AM_PRODUCT_POD, "%s have no supernode");
-    *ret_value = value;
-    return ACL_SUCCESS;
-}
-
 static aclError figure(struct am_device *device, aclrtDevAttr attr, int64_t *ret_value)
 {
+    const struct am_domain *domain = device->domain;
+
     switch (attr) {
     case ACL_DEV_ATTR_TOTAL_GLOBAL_MEM_SIZE:
-        return memory_figure(device, ret_value);
+        AM_REQUIRE(domain != NULL, ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
+        *ret_value = (int64_t)domain->capacity;
+        return ACL_SUCCESS;
     case ACL_DEV_ATTR_PHY_CHIP_ID:
         return product_figure(attr, device->driver_id, ret_value);
     case ACL_DEV_ATTR_SUPER_POD_DEVICE_ID:
-        return pod_figure(device->driver_id, ret_value);
     case ACL_DEV_ATTR_SUPER_POD_SERVER_ID:
     case ACL_DEV_ATTR_SUPER_POD_ID:
-        return pod_figure(0, ret_value);
+        AM_REQUIRE_FEATURE(AM_PRODUCT_POD, "%s have no supernode");
+        *ret_value = attr == ACL_DEV_ATTR_SUPER_POD_DEVICE_ID ? device->driver_id : 0;
+        return ACL_SUCCESS;
     case ACL_DEV_ATTR_SMP_ID:         /* one system for all of them */
     case ACL_DEV_ATTR_IS_VIRTUAL:     /* a whole device, not a part of one */
     case ACL_DEV_ATTR_MAX_GRID_DIM_X: /* documented: 0 where there are no grids */
@@ -171,10 +157,6 @@ aclError am_aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo,
     };
     struct am_device *device;
 
-    AM_REQUIRE(deviceInfo >= ACL_DEVICE_INFO_AI_CORE_NUM &&
-                   deviceInfo <= ACL_DEVICE_INFO_L2_SIZE,
-               ACL_ERROR_INVALID_PARAM, "deviceInfo is %d; it takes 0 to 2",
-               (int)deviceInfo);
     AM_TRY(am_device_find((int32_t)deviceId, &device));
     return figure(device, attrs[deviceInfo], value);
 }

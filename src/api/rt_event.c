@@ -86,7 +86,6 @@ aclError am_aclrtDestroyEvent(aclrtEvent event)
 /* On a stream that is not captured, EXTERNAL has no effect. */
 static aclError external_check(uint32_t flag, struct am_stream *stream)
 {
-    AM_REQUIRE(flag <= 1, ACL_ERROR_INVALID_PARAM, "flag is %u; it takes 0 or 1", flag);
     AM_REQUIRE(flag == 0 || !am_setup.is_strict || am_stream_is_captured(stream),
                ACL_ERROR_RT_PARAM_INVALID,
                "flag is 1 (EXTERNAL), which is for streams that are being captured "
@@ -115,8 +114,9 @@ aclError am_aclrtResetEvent(aclrtEvent event_handle, aclrtStream stream_handle)
     return am_event_reset(event, stream);
 }
 
-static aclError stream_wait(aclrtStream stream_handle, aclrtEvent event_handle,
-                            uint32_t seconds, uint32_t flag)
+aclError am_aclrtStreamWaitEventWithFlag(aclrtStream stream_handle,
+                                         aclrtEvent event_handle, uint32_t seconds,
+                                         uint32_t flag)
 {
     AM_GET(event, event_handle);
     AM_GET(stream, stream_handle);
@@ -126,7 +126,7 @@ static aclError stream_wait(aclrtStream stream_handle, aclrtEvent event_handle,
 
 aclError am_aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
 {
-    return stream_wait(stream, event, 0, ACL_EVENT_WAIT_DEFAULT);
+    return am_aclrtStreamWaitEventWithFlag(stream, event, 0, ACL_EVENT_WAIT_DEFAULT);
 }
 
 aclError am_aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event,
@@ -134,13 +134,8 @@ aclError am_aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event
 {
     AM_REQUIRE(seconds >= 0, ACL_ERROR_INVALID_PARAM,
                "the timeout is %d s; it takes 0 (for ever) or more", seconds);
-    return stream_wait(stream, event, (uint32_t)seconds, ACL_EVENT_WAIT_DEFAULT);
-}
-
-aclError am_aclrtStreamWaitEventWithFlag(aclrtStream stream, aclrtEvent event,
-                                         uint32_t timeout, uint32_t flag)
-{
-    return stream_wait(stream, event, timeout, flag);
+    return am_aclrtStreamWaitEventWithFlag(stream, event, (uint32_t)seconds,
+                                           ACL_EVENT_WAIT_DEFAULT);
 }
 
 aclError am_aclrtSetOpWaitTimeout(uint32_t seconds)
@@ -196,7 +191,7 @@ aclError am_aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitStatus *s
     return ACL_SUCCESS;
 }
 
-static aclError event_sync(aclrtEvent handle, int32_t ms)
+aclError am_aclrtSynchronizeEventWithTimeout(aclrtEvent handle, int32_t ms)
 {
     AM_GET(event, handle);
     return am_event_sync(event, ms);
@@ -204,13 +199,7 @@ static aclError event_sync(aclrtEvent handle, int32_t ms)
 
 aclError am_aclrtSynchronizeEvent(aclrtEvent event)
 {
-    return event_sync(event, -1);
-}
-
-aclError am_aclrtSynchronizeEventWithTimeout(aclrtEvent event, int32_t ms)
-{
-    AM_REQUIRE_TIMEOUT(ms);
-    return event_sync(event, ms);
+    return am_aclrtSynchronizeEventWithTimeout(event, -1);
 }
 
 aclError am_aclrtEventElapsedTime(float *ms, aclrtEvent start_handle,

@@ -222,9 +222,7 @@ aclError am_aclrtFreeWithDevSync(void *devPtr)
     return rc != ACL_SUCCESS ? rc : failure;
 }
 
-/*
- * Caches are coherent here, as in current editions, so the call only checks the range.
- */
+/* Caches are coherent here, as in current editions, so the call only checks the range. */
 aclError am_aclrtMemFlush(void *devPtr, size_t size)
 {
     struct am_spans spans;
@@ -405,8 +403,6 @@ aclError am_aclrtHostUnregister(void *ptr)
 aclError am_aclrtHostMemMapCapabilities(uint32_t deviceId, aclrtHacType hacType,
                                         aclrtHostMemMapCapability *capabilities)
 {
-    AM_REQUIRE((unsigned)hacType <= ACL_RT_HAC_TYPE_CCU, ACL_ERROR_INVALID_PARAM,
-               "hacType is %d; it takes 0 to 9", (int)hacType);
     AM_REQUIRE_FEATURE(AM_PRODUCT_HOST_REG, "%s cannot register host memory");
     AM_TRY(am_device_find(deviceId <= INT32_MAX ? (int32_t)deviceId : -1, NULL));
     *capabilities = ACL_RT_HOST_MEM_MAP_SUPPORTED; /* one copy engine plays every unit */

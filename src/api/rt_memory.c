@@ -15,19 +15,10 @@
 #include "core/vmm/phys.h"
 #include "core/vmm/vspace.h"
 
-/* Whether the current product has memory that this attribute asks about. */
-static bool product_has(aclrtMemAttr attr)
-{
-    unsigned features = am_setup.product->features;
-
-    if (am_attr_is_ddr(attr) && (features & AM_PRODUCT_HBM))
-        return false;
-    return (am_attr_find(attr)->feature & ~features) == 0;
-}
-
 aclError am_aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
 {
     const struct am_attr *found = am_attr_find(attr);
+    unsigned features = am_setup.product->features;
     struct am_domain *domain = NULL;
     size_t left = 0;
     int32_t device;
@@ -36,7 +27,9 @@ aclError am_aclrtGetMemInfo(aclrtMemAttr attr, size_t *free, size_t *total)
                "attr is %d, which is not a memory attribute", (int)attr);
     AM_TRY(am_context_device(&device));
     (void)am_stream_collect_all(); /* launched work that is done keeps no memory */
-    if (product_has(attr))
+    /* A product has HBM, or DDR alone. */
+    if ((found->feature & ~features) == 0 &&
+        !(strncmp(found->name, "ACL_DDR", 7) == 0 && (features & AM_PRODUCT_HBM)))
         domain = am_devices.device[device].domain;
     if (domain != NULL)
         AM_TRY(am_domain_free(domain, &left));
@@ -113,27 +106,20 @@ aclError am_aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize)
     return ACL_SUCCESS;
 }
 
-/* Whether addr is device memory that the program has. */
-static bool address_is_device(const void *addr)
-{
-    struct am_mapping *mapping = am_mapping_get((uintptr_t)addr);
-    struct am_bounds bounds;
-    bool is_device;
-
-    if (mapping == NULL)
-        return false;
-    is_device =
-        mapping->device >= 0 && am_mapping_block(mapping, (uintptr_t)addr, &bounds);
-    am_mapping_put(mapping);
-    return is_device;
-}
-
 /* Whether addr is memory of one of the kinds in types. */
 static bool address_fits(const void *addr, uint32_t types)
 {
+    struct am_mapping *mapping = am_mapping_get((uintptr_t)addr);
     const struct am_owner *owner;
+    struct am_bounds bounds;
+    bool is_device = false;
 
-    return ((types & ACL_RT_MEM_TYPE_DEV) && address_is_device(addr)) ||
+    if (mapping != NULL) {
+        is_device =
+            mapping->device >= 0 && am_mapping_block(mapping, (uintptr_t)addr, &bounds);
+        am_mapping_put(mapping);
+    }
+    return ((types & ACL_RT_MEM_TYPE_DEV) && is_device) ||
            ((types & ACL_RT_MEM_TYPE_RSVD) &&
             am_vspace_is_reserved((uintptr_t)addr, 1, &owner) && owner == NULL);
 }

@@ -50,9 +50,6 @@ aclError am_aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode)
 {
     struct am_device *device;
 
-    AM_REQUIRE(mode == ACL_RT_OVERFLOW_MODE_SATURATION ||
-                   mode == ACL_RT_OVERFLOW_MODE_INFNAN,
-               ACL_ERROR_INVALID_PARAM, "mode is %d; it takes 0 or 1", (int)mode);
     AM_TRY(device_current(&device));
     AM_REQUIRE(mode == ACL_RT_OVERFLOW_MODE_SATURATION || has_infnan(),
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
@@ -82,7 +79,6 @@ aclError am_aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag)
 {
     aclrtStreamAttrValue value = {.overflowSwitch = flag};
 
-    AM_REQUIRE(flag <= 1, ACL_ERROR_INVALID_PARAM, "flag is %u; it takes 0 or 1", flag);
     return am_aclrtSetStreamAttribute(stream, ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK,
                                       &value);
 }
@@ -101,13 +97,6 @@ aclError am_aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t *flag)
 
 /* The stream whose limits count in this thread; NULL: none.  It may have ended. */
 static _Thread_local void *limits_stream;
-
-static aclError limit_check(aclrtDevResLimitType type)
-{
-    AM_REQUIRE((unsigned)type < AM_LIMITS, ACL_ERROR_INVALID_PARAM,
-               "type is %d; it takes 0 or 1", (int)type);
-    return ACL_SUCCESS;
-}
 
 /* In older products an AI core is not divided into cube and vector cores. */
 static bool cores_of_product(aclrtDevResLimitType type, int64_t *ret_cores)
@@ -150,7 +139,6 @@ aclError am_aclrtSetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type,
 {
     struct am_device *device;
 
-    AM_TRY(limit_check(type));
     AM_TRY(am_device_find(deviceId, &device));
     am_settings_set(&device->limits, type, value);
     return ACL_SUCCESS;
@@ -161,7 +149,6 @@ aclError am_aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type,
 {
     struct am_device *device;
 
-    AM_TRY(limit_check(type));
     AM_TRY(am_device_find(deviceId, &device));
     return device_limit(device, type, value);
 }
@@ -178,30 +165,21 @@ aclError am_aclrtResetDeviceResLimit(int32_t deviceId)
 aclError am_aclrtSetStreamResLimit(aclrtStream handle, aclrtDevResLimitType type,
                                    uint32_t value)
 {
-    AM_TRY(limit_check(type));
     AM_GET(stream, handle);
     am_settings_set(&stream->limits, type, value);
     return ACL_SUCCESS;
 }
 
-/* The stream's limit, or the one of its device. */
-static aclError stream_limit(struct am_stream *stream, aclrtDevResLimitType type,
-                             uint32_t *ret_value)
-{
-    struct am_device *device;
-
-    if (limit_get(&stream->limits, type, ret_value))
-        return ACL_SUCCESS;
-    AM_TRY(am_device_find(stream->device, &device));
-    return device_limit(device, type, ret_value);
-}
-
 aclError am_aclrtGetStreamResLimit(aclrtStream handle, aclrtDevResLimitType type,
                                    uint32_t *value)
 {
-    AM_TRY(limit_check(type));
+    struct am_device *device;
+
     AM_GET(stream, handle);
-    return stream_limit(stream, type, value);
+    if (limit_get(&stream->limits, type, value))
+        return ACL_SUCCESS;
+    AM_TRY(am_device_find(stream->device, &device));
+    return device_limit(device, type, value);
 }
 
 aclError am_aclrtResetStreamResLimit(aclrtStream handle)
@@ -227,22 +205,14 @@ aclError am_aclrtUnuseStreamResInCurrentThread(aclrtStream handle)
     return ACL_SUCCESS;
 }
 
-/* False when the thread uses none, or it has ended, or has no such limit. */
-static bool thread_limit(aclrtDevResLimitType type, uint32_t *ret_value)
-{
-    AM_HELD(stream, stream);
-
-    stream = am_stream_find(limits_stream);
-    return stream != NULL && limit_get(&stream->limits, type, ret_value);
-}
-
 aclError am_aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t *value)
 {
     struct am_device *device;
+    AM_HELD(stream, stream);
 
-    AM_TRY(limit_check(type));
     AM_TRY(device_current(&device));
-    if (thread_limit(type, value))
+    stream = am_stream_find(limits_stream);
+    if (stream != NULL && limit_get(&stream->limits, type, value))
         return ACL_SUCCESS;
     return device_limit(device, type, value);
 }

@@ -42,15 +42,6 @@ static aclError share_read(enum am_share_kind kind, const void *handle,
     return ACL_SUCCESS;
 }
 
-static aclError share_write(enum am_share_kind kind, const struct am_share_handle *share,
-                            void *handle)
-{
-    if (kind == AM_SHARE_FABRIC)
-        return am_share_print_fabric(share, handle);
-    *(uint64_t *)handle = share->number;
-    return ACL_SUCCESS;
-}
-
 /* The checks that both forms share, and the call. */
 static aclError share_export(aclrtDrvMemHandle handle, enum am_share_kind kind,
                              uint64_t flags, void *shareable)
@@ -63,7 +54,10 @@ static aclError share_export(aclrtDrvMemHandle handle, enum am_share_kind kind,
                "; it takes 0, or 1 to let any process of this user import",
                flags);
     AM_TRY(am_share_export(handle, kind, flags != 0, &share));
-    return share_write(kind, &share, shareable);
+    if (kind == AM_SHARE_FABRIC)
+        return am_share_print_fabric(&share, shareable);
+    *(uint64_t *)shareable = share.number;
+    return ACL_SUCCESS;
 }
 
 static aclError share_import(enum am_share_kind kind, const struct am_share_handle *share,
@@ -79,8 +73,6 @@ aclError am_aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle,
                                             aclrtMemHandleType handleType, uint64_t flags,
                                             uint64_t *shareableHandle)
 {
-    AM_REQUIRE(handleType == ACL_MEM_HANDLE_TYPE_NONE, ACL_ERROR_INVALID_PARAM,
-               "handleType is %d; it takes NONE (0)", (int)handleType);
     AM_REQUIRE(flags == 0 || !am_setup.is_strict, ACL_ERROR_INVALID_PARAM,
                "flags is 0x%" PRIx64
                "; editions before 8.3 take only 0 (ACLMEM_RULES=strict)",
@@ -231,12 +223,6 @@ aclError am_aclrtIpcMemImportByKey(void **devPtr, const char *key, uint64_t flag
 /* Which of two links is used makes no difference here. */
 aclError am_aclrtIpcMemSetAttr(const char *key, aclrtIpcMemAttrType type, uint64_t attr)
 {
-    AM_REQUIRE(type == ACL_RT_IPC_MEM_ATTR_ACCESS_LINK, ACL_ERROR_INVALID_PARAM,
-               "type is %d; it takes ACCESS_LINK (0)", (int)type);
-    AM_REQUIRE(attr == ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_SIO ||
-                   attr == ACL_RT_IPC_MEM_ATTR_ACCESS_LINK_HCCS,
-               ACL_ERROR_INVALID_PARAM,
-               "attr is %" PRIu64 "; it takes SIO (0) or HCCS (1)", attr);
     return am_key_check(key);
 }
 

@@ -20,8 +20,6 @@ aclError am_aclrtCreateStream(aclrtStream *stream)
 aclError am_aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority,
                                         uint32_t flag)
 {
-    AM_REQUIRE(priority < AM_PRIORITIES, ACL_ERROR_INVALID_PARAM,
-               "priority is %u; it takes 0 (highest) to %d", priority, AM_PRIORITIES - 1);
     AM_REQUIRE((flag & ~FLAGS_ALL) == 0, ACL_ERROR_INVALID_PARAM,
                "flag is 0x%x; it takes a combination of 0x1 to 0x20", flag);
     return am_stream_create(priority, flag, stream);
@@ -42,7 +40,7 @@ aclError am_aclrtCtxGetCurrentDefaultStream(aclrtStream *stream)
     return am_stream_default(stream);
 }
 
-static aclError stream_sync(aclrtStream handle, int32_t ms)
+aclError am_aclrtSynchronizeStreamWithTimeout(aclrtStream handle, int32_t ms)
 {
     AM_GET(stream, handle);
     return am_stream_sync(stream, ms);
@@ -50,16 +48,10 @@ static aclError stream_sync(aclrtStream handle, int32_t ms)
 
 aclError am_aclrtSynchronizeStream(aclrtStream stream)
 {
-    return stream_sync(stream, -1);
+    return am_aclrtSynchronizeStreamWithTimeout(stream, -1);
 }
 
-aclError am_aclrtSynchronizeStreamWithTimeout(aclrtStream stream, int32_t ms)
-{
-    AM_REQUIRE_TIMEOUT(ms);
-    return stream_sync(stream, ms);
-}
-
-static aclError device_sync(int32_t ms)
+aclError am_aclrtSynchronizeDeviceWithTimeout(int32_t ms)
 {
     int32_t device;
 
@@ -69,13 +61,7 @@ static aclError device_sync(int32_t ms)
 
 aclError am_aclrtSynchronizeDevice(void)
 {
-    return device_sync(-1);
-}
-
-aclError am_aclrtSynchronizeDeviceWithTimeout(int32_t ms)
-{
-    AM_REQUIRE_TIMEOUT(ms);
-    return device_sync(ms);
+    return am_aclrtSynchronizeDeviceWithTimeout(-1);
 }
 
 aclError am_aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus *status)
@@ -251,16 +237,12 @@ aclError am_aclrtUnSubscribeReport(uint64_t threadId, aclrtStream handle)
 
 aclError am_aclrtProcessReport(int32_t ms)
 {
-    AM_REQUIRE_TIMEOUT(ms);
     return am_call_process(ms);
 }
 
 aclError am_aclrtLaunchCallback(aclrtCallback fn, void *userData,
                                 aclrtCallbackBlockType blockType, aclrtStream handle)
 {
-    AM_REQUIRE(blockType == ACL_CALLBACK_NO_BLOCK || blockType == ACL_CALLBACK_BLOCK,
-               ACL_ERROR_INVALID_PARAM, "blockType is %d; it takes 0 or 1",
-               (int)blockType);
     AM_GET(stream, handle);
     return am_callback_launch(stream, fn, userData, blockType == ACL_CALLBACK_BLOCK);
 }

@@ -25,8 +25,6 @@ aclError am_aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag,
                            aclrtStream handle)
 {
     AM_TRY(address_check(devAddr));
-    AM_REQUIRE(flag <= ACL_STREAM_WAIT_VALUE_NOR, ACL_ERROR_INVALID_PARAM,
-               "flag is %u; it takes GEQ (0), EQ (1), AND (2) or NOR (3)", flag);
     AM_GET(stream, handle);
     return am_memory_op_value(devAddr, false, value, flag, stream);
 }
@@ -38,42 +36,20 @@ aclError am_aclrtValueWait(void *devAddr, uint64_t value, uint32_t flag,
  * stream without effect.
  */
 
-static aclError type_check(aclrtCmoType type)
+aclError am_aclrtCmoAsync(void *src, size_t size, aclrtCmoType cmoType,
+                          aclrtStream handle)
 {
-    AM_REQUIRE((unsigned)type <= ACL_RT_CMO_TYPE_FLUSH, ACL_ERROR_INVALID_PARAM,
-               "cmoType is %d; it takes 0 to 3", (int)type);
-    return ACL_SUCCESS;
-}
-
-static aclError cmo_submit(void *src, size_t size, aclrtStream handle)
-{
+    AM_REQUIRE(cmoType == ACL_RT_CMO_TYPE_PREFETCH, ACL_ERROR_INVALID_PARAM,
+               "cmoType is %d; it takes PREFETCH (0)", (int)cmoType);
     AM_GET(stream, handle);
     return am_memory_op_touch(src, size, stream);
 }
 
-aclError am_aclrtCmoAsync(void *src, size_t size, aclrtCmoType cmoType,
-                          aclrtStream stream)
-{
-    AM_REQUIRE(cmoType == ACL_RT_CMO_TYPE_PREFETCH, ACL_ERROR_INVALID_PARAM,
-               "cmoType is %d; it takes PREFETCH (0)", (int)cmoType);
-    return cmo_submit(src, size, stream);
-}
-
 aclError am_aclrtCmoAsyncWithBarrier(void *src, size_t size, aclrtCmoType cmoType,
-                                     uint32_t barrierId, aclrtStream stream)
+                                     uint32_t barrierId, aclrtStream handle)
 {
-    AM_TRY(type_check(cmoType));
-    return cmo_submit(src, size, stream);
-}
-
-static aclError barrier_check(const aclrtBarrierTaskInfo *info)
-{
-    AM_REQUIRE(info->barrierNum > 0 && info->barrierNum <= ACL_RT_CMO_MAX_BARRIER_NUM,
-               ACL_ERROR_INVALID_PARAM, "barrierNum is %zu; it takes 1 to %u",
-               info->barrierNum, ACL_RT_CMO_MAX_BARRIER_NUM);
-    for (size_t i = 0; i < info->barrierNum; i++)
-        AM_TRY(type_check(info->cmoInfo[i].cmoType));
-    return ACL_SUCCESS;
+    AM_GET(stream, handle);
+    return am_memory_op_touch(src, size, stream);
 }
 
 /* An operation completes when the stream reaches it, so there is nothing to wait for. */
@@ -82,7 +58,12 @@ aclError am_aclrtCmoWaitBarrier(aclrtBarrierTaskInfo *taskInfo, aclrtStream hand
 {
     struct am_spans none;
 
-    AM_TRY(barrier_check(taskInfo));
+    AM_REQUIRE(taskInfo->barrierNum > 0 &&
+                   taskInfo->barrierNum <= ACL_RT_CMO_MAX_BARRIER_NUM,
+               ACL_ERROR_INVALID_PARAM, "barrierNum is %zu; it takes 1 to %u",
+               taskInfo->barrierNum, ACL_RT_CMO_MAX_BARRIER_NUM);
+    for (size_t i = 0; i < taskInfo->barrierNum; i++)
+        AM_REQUIRE_TO(taskInfo->cmoInfo[i].cmoType, 3);
     AM_GET(stream, handle);
     am_spans_init(&none);
     return am_memory_op_keep(&none, stream);
@@ -102,9 +83,6 @@ aclError am_aclrtCmoSetDesc(void *cmoDesc, void *src, size_t size)
 aclError am_aclrtCmoAsyncWithDesc(void *cmoDesc, aclrtCmoType cmoType, aclrtStream handle,
                                   const void *reserve)
 {
-    AM_REQUIRE(reserve == NULL, ACL_ERROR_INVALID_PARAM,
-               "reserve is %p; it is reserved and takes NULL", reserve);
-    AM_TRY(type_check(cmoType));
     AM_GET(stream, handle);
     return am_desc_submit(cmoDesc, AM_DESC_TOUCH, stream);
 }

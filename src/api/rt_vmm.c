@@ -29,11 +29,6 @@ aclError am_vmm_check(void)
 aclError am_aclrtReserveMemAddress(void **virPtr, size_t size, size_t alignment,
                                    void *expectPtr, uint64_t flags)
 {
-    AM_REQUIRE(alignment == 0, ACL_ERROR_INVALID_PARAM,
-               "alignment is %zu; it is reserved and takes 0", alignment);
-    AM_REQUIRE(flags <= 1, ACL_ERROR_INVALID_PARAM,
-               "flags is 0x%" PRIx64 "; it takes 0 (normal pages) or 1 (huge pages)",
-               flags);
     AM_REQUIRE(expectPtr == NULL || (am_setup.product->features & AM_PRODUCT_HINT),
                ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
                "expectPtr is %p; %s (ACLMEM_PRODUCT=%s) choose the address themselves",
@@ -58,8 +53,7 @@ aclError am_aclrtReserveMemAddressNoUCMemory(void **virPtr, size_t size, size_t 
     AM_REQUIRE(
         am_is_aligned(size, AM_GIB) || !am_setup.is_strict, ACL_ERROR_INVALID_PARAM,
         "size is %zu; the documents take multiples of 1 GB (ACLMEM_RULES=strict)", size);
-    AM_REQUIRE(alignment == 0, ACL_ERROR_INVALID_PARAM,
-               "alignment is %zu; it is reserved and takes 0", alignment);
+    AM_REQUIRE_ZERO(alignment);
     AM_REQUIRE(
         expectPtr != NULL, ACL_ERROR_INVALID_PARAM,
         "expectPtr is NULL; this call needs an address, preferably 40 TB or above");
@@ -105,16 +99,11 @@ aclError am_aclrtFreePhysical(aclrtDrvMemHandle handle)
 static aclError map(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle,
                     uint64_t flags, bool has_access)
 {
-    struct am_phys *phys;
-    aclError rc;
-
     AM_REQUIRE(offset == 0, ACL_ERROR_INVALID_PARAM,
                "offset is %zu; all editions take only 0", offset);
     AM_REQUIRE_ZERO(flags);
-    AM_TRY(am_phys_get(handle, &phys));
-    rc = am_vspace_map(virPtr, size, phys, has_access);
-    am_phys_put(phys); /* the mapping has its own reference */
-    return rc;
+    AM_GET(phys, handle);
+    return am_vspace_map(virPtr, size, phys, has_access);
 }
 
 aclError am_aclrtMapMem(void *virPtr, size_t size, size_t offset,
@@ -192,11 +181,8 @@ aclError am_aclrtMemRetainAllocationHandle(void *virPtr, aclrtDrvMemHandle *hand
 aclError am_aclrtMemGetAllocationPropertiesFromHandle(aclrtDrvMemHandle handle,
                                                       aclrtPhysicalMemProp *prop)
 {
-    struct am_phys *phys;
-
-    AM_TRY(am_phys_get(handle, &phys));
+    AM_GET(phys, handle);
     *prop = am_phys_prop(phys);
-    am_phys_put(phys);
     return ACL_SUCCESS;
 }
 
@@ -204,10 +190,6 @@ aclError am_aclrtMemGetAllocationGranularity(aclrtPhysicalMemProp *prop,
                                              aclrtMemGranularityOptions option,
                                              size_t *granularity)
 {
-    AM_REQUIRE(option == ACL_RT_MEM_ALLOC_GRANULARITY_MINIMUM ||
-                   option == ACL_RT_MEM_ALLOC_GRANULARITY_RECOMMENDED,
-               ACL_ERROR_INVALID_PARAM,
-               "option is %d; it takes MINIMUM (0) or RECOMMENDED (1)", (int)option);
     AM_TRY(prop_check(prop));
     AM_TRY(am_phys_check(prop));
     *granularity = am_attr_granularity(am_attr_find(prop->memAttr));

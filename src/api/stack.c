@@ -84,14 +84,6 @@ const struct am_api *am_stack_push(const struct am_layer *layer,
     return &merged->api;
 }
 
-/* Where the name that ends at `end` begins. */
-static const char *name_start(const char *names, const char *end)
-{
-    while (end > names && end[-1] != ',')
-        end--;
-    return end;
-}
-
 /* The layers that are named, the innermost first. */
 static aclError names_parse(const char *names, const struct am_layer **list,
                             size_t *ret_n)
@@ -101,7 +93,8 @@ static aclError names_parse(const char *names, const struct am_layer **list,
 
     for (const char *end = names + strlen(names); end > names;
          end = start - (start > names)) {
-        start = name_start(names, end);
+        for (start = end; start > names && start[-1] != ',';)
+            start--;
         AM_REQUIRE(n < LAYERS_MAX, ACL_ERROR_INVALID_PARAM,
                    "ACLMEM_LAYERS is \"%s\"; it takes at most %d layers", names,
                    LAYERS_MAX);

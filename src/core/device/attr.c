@@ -1,8 +1,6 @@
 /* See attr.h. */
 #include "core/device/attr.h"
 
-#include <string.h>
-
 #include "base/error.h"
 #include "base/util.h"
 #include "core/device/product.h"
@@ -48,11 +46,6 @@ uint32_t am_attr_page_size(aclrtMemAttr attr)
         /* Documented: a request for normal pages of HBM is served with huge ones. */
         return attr == ACL_HBM_MEM_NORMAL ? (uint32_t)AM_CHUNK : 4096;
     }
-}
-
-bool am_attr_is_ddr(aclrtMemAttr attr)
-{
-    return strncmp(attrs[attr].name, "ACL_DDR", 7) == 0;
 }
 
 /* Refusals of the strict rules only: everything that the 8.0 edition does not have. */

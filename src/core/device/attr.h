@@ -32,9 +32,6 @@ size_t am_attr_granularity(const struct am_attr *attr);
 /* The page size that the documents promise for it, in bytes. */
 uint32_t am_attr_page_size(aclrtMemAttr attr);
 
-/* Whether the attribute asks about DDR alone. */
-bool am_attr_is_ddr(aclrtMemAttr attr);
-
 /*
  * Whether the product and the rules take this description of physical memory, as far as
  * that does not depend on devices and nodes.
