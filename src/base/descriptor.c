@@ -66,6 +66,25 @@ bool am_file_may_have(size_t size)
     return false;
 }
 
+int am_memfd_make(const char *name, unsigned flags, size_t size, int seals)
+{
+    int error;
+    int fd;
+
+    do
+        fd = am_sys_memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
+    while (fd < 0 && am_fd_make_room());
+    if (fd < 0)
+        return -errno;
+    fd = am_fd_move_up(fd);
+    if (am_file_may_have(size) && am_sys_ftruncate(fd, (off_t)size) == 0 &&
+        (seals == 0 || am_sys_fcntl(fd, F_ADD_SEALS, seals) == 0))
+        return fd;
+    error = errno;
+    close(fd);
+    return -error;
+}
+
 int am_fd_move_up(int fd)
 {
     int moved = fcntl(fd, F_DUPFD_CLOEXEC, SELECT_SIZE);

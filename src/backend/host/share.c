@@ -20,10 +20,9 @@
 #include <sys/vfs.h>
 
 #include "acl/error_codes/rt_error_codes.h"
+#include "base/descriptor.h"
 #include "base/error.h"
 #include "base/sys.h"
-
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 /* Bytes to the new place, where there are any. */
 static aclError frames_copy(struct am_mem *mem, struct host_store *to)
@@ -87,7 +86,7 @@ static aclError store_seal(struct host_store *store)
 {
     if (store->is_sealed)
         return ACL_SUCCESS;
-    if (am_sys_fcntl(store->fd, F_ADD_SEALS, SEALS) != 0)
+    if (am_sys_fcntl(store->fd, F_ADD_SEALS, AM_SEALS) != 0)
         return host_error(errno, "sealing a memory file",
                           store->n_frames << AM_CHUNK_SHIFT);
     store->is_sealed = true;

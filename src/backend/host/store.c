@@ -23,21 +23,6 @@
 #define ALIGNED_SIZE \
     (16 * AM_MIB) /* views from this size on begin at a multiple of 2 MB */
 
-static int memfd_open(unsigned flags)
-{
-    int fd;
-
-    do
-        fd = am_sys_memfd_create("aclmem", MFD_CLOEXEC | flags);
-    while (fd < 0 && am_fd_make_room());
-    return fd < 0 ? -errno : am_fd_move_up(fd);
-}
-
-static int memfd_resize(int fd, size_t size)
-{
-    return am_file_may_have(size) && am_sys_ftruncate(fd, (off_t)size) == 0 ? 0 : -errno;
-}
-
 static bool store_wants_huge(const struct host_store *store)
 {
     return host_pages_can_collapse() && store->n_frames << AM_CHUNK_SHIFT >= ALIGNED_SIZE;
@@ -76,25 +61,14 @@ static int store_view(struct host_store *store, int fd, int flags)
 /* A memfd of the store's size: 0 or -errno. */
 static int store_open(struct host_store *store, unsigned flags)
 {
-    int fd = memfd_open(flags);
-    int rc;
-
-    if (fd < 0)
-        return fd;
-    rc = memfd_resize(fd, store->n_frames << AM_CHUNK_SHIFT);
-    if (rc != 0) {
-        close(fd);
-        return rc;
-    }
-    store->fd = fd;
-    return 0;
+    store->fd = am_memfd_make("aclmem", flags, store->n_frames << AM_CHUNK_SHIFT, 0);
+    return store->fd < 0 ? store->fd : 0;
 }
 
 /* The same with its view. */
 static int store_open_viewed(struct host_store *store, bool is_hugetlb)
 {
-    int rc =
-        store_open(store, is_hugetlb ? MFD_HUGETLB | MFD_HUGE_2MB : MFD_ALLOW_SEALING);
+    int rc = store_open(store, is_hugetlb ? MFD_HUGETLB | MFD_HUGE_2MB : 0);
 
     if (rc != 0)
         return rc;
@@ -171,8 +145,7 @@ aclError host_store_create(size_t size, int fd, struct host_store **ret_store)
 
     AM_REQUIRE(store != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a store");
     store->wants_huge = store_wants_huge(store);
-    rc = fd < 0 ? store_open(store, MFD_ALLOW_SEALING)
-                : store_view(store, fd, MAP_NORESERVE);
+    rc = fd < 0 ? store_open(store, 0) : store_view(store, fd, MAP_NORESERVE);
     if (rc != 0) {
         free(store);
         return host_error(-rc, fd < 0 ? "a memory file" : "imported memory", size);

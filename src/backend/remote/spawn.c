@@ -169,16 +169,13 @@ static int process_spawn(char *folder, int socket)
 
 aclError am_port_area_open(int *ret_fd, uint8_t **ret_area)
 {
-    int fd = am_sys_memfd_create("aclmem-fabric", MFD_CLOEXEC | MFD_ALLOW_SEALING);
+    int fd = am_memfd_make("aclmem-fabric", 0, AM_PORT_AREA_SIZE, AM_SEALS);
     void *area = MAP_FAILED;
-    int error = errno;
+    int error = -fd;
 
     if (fd >= 0) {
-        fd = am_fd_move_up(fd);
-        if (am_sys_ftruncate(fd, AM_PORT_AREA_SIZE) == 0 &&
-            am_sys_fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL) == 0)
-            area = am_sys_mmap(NULL, AM_PORT_AREA_SIZE, PROT_READ | PROT_WRITE,
-                               MAP_SHARED, fd, 0);
+        area = am_sys_mmap(NULL, AM_PORT_AREA_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED,
+                           fd, 0);
         error = errno;
         if (area == MAP_FAILED)
             close(fd);

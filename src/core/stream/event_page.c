@@ -22,7 +22,6 @@
 #define FAILURES (2 * AM_EVENT_PAGE_RECORDS) /* that are remembered, the last ones */
 #define ORPHAN 0xff /* instead of a peer: the record's process is gone */
 #define CHECK_INTERVAL UINT64_C(20000000) /* ns between checks which peers live */
-#define SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 
 /*
  * A record that has not run: its number above eight bits for its owner, which is a peer + 1.
@@ -132,7 +131,6 @@ static aclError page_open(int fd, struct am_event_page **ret_page)
     struct am_event_page *page = am_sys_calloc(1, sizeof *page);
     aclError rc;
 
-    fd = am_fd_move_up(fd);
     if (page == NULL) {
         rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for an event that processes share");
         goto err_fd;
@@ -170,19 +168,11 @@ err_fd:
 
 aclError am_event_page_make(struct am_event_page **ret_page)
 {
-    aclError rc;
-    int fd;
+    int fd = am_memfd_make("aclmem-event", 0, SIZE, AM_SEALS);
 
-    do
-        fd = am_sys_memfd_create("aclmem-event", MFD_CLOEXEC | MFD_ALLOW_SEALING);
-    while (fd < 0 && am_fd_make_room());
-    if (fd < 0)
+    if (fd < 0) {
+        errno = -fd;
         return shortage("memory file");
-    if (!am_file_may_have(SIZE) || am_sys_ftruncate(fd, SIZE) != 0 ||
-        am_sys_fcntl(fd, F_ADD_SEALS, SEALS) != 0) {
-        rc = shortage("memory file");
-        close(fd);
-        return rc;
     }
     AM_TRY(page_open(fd, ret_page));
     (*ret_page)->shared->magic = MAGIC;
@@ -213,7 +203,7 @@ aclError am_event_page_join(int fd, struct am_event_page **ret_page)
     while (copy < 0 && am_fd_make_room());
     if (copy < 0)
         return shortage("descriptor");
-    AM_TRY(page_open(copy, &page));
+    AM_TRY(page_open(am_fd_move_up(copy), &page));
     if (page->shared->magic != MAGIC) {
         am_event_page_leave(page);
         return am_fail(ACL_ERROR_RT_IPC_ERROR,
