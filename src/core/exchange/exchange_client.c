@@ -90,13 +90,11 @@ static void link_cache(struct link *link)
 }
 
 /* Closes idle connections: all of them, or those whose exporter has ended. */
-static void links_close(bool only_ended)
+static void links_close_locked(bool only_ended) AM_REQUIRES(links.lock)
 {
     struct link *link, *next;
     char byte;
 
-    am_lock(&links.lock);
-    links.is_up = only_ended && links.is_up;
     for (link = LIST_FIRST(&links.idle); link != NULL; link = next) {
         next = LIST_NEXT(link, all);
         if (only_ended && recv(link->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0)
@@ -104,19 +102,15 @@ static void links_close(bool only_ended)
         LIST_REMOVE(link, all);
         link_close(link);
     }
-    am_unlock(&links.lock);
 }
 
-void am_import_client_start(void)
+void am_import_client_set(bool is_up)
 {
     am_lock(&links.lock);
-    links.is_up = true;
+    links.is_up = is_up;
+    if (!is_up)
+        links_close_locked(false);
     am_unlock(&links.lock);
-}
-
-void am_import_client_stop(void)
-{
-    links_close(false);
 }
 
 /* ---- claims ---- */
@@ -337,7 +331,9 @@ static aclError link_open(uint64_t number, struct am_timeout *timeout,
     int directory;
     int fd;
 
-    links_close(true);
+    am_lock(&links.lock);
+    links_close_locked(true);
+    am_unlock(&links.lock);
     AM_TRY(am_rundir_share(&directory));
     while ((fd = am_sockname_connect(directory, name)) == -EAGAIN && has_time(timeout))
         nanosleep(&(struct timespec){.tv_nsec = RETRY_NS}, NULL);

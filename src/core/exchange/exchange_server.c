@@ -14,7 +14,6 @@
 #include <linux/sockios.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <stdio.h>
 #include <string.h>
 #include <time.h>
 #include <sys/epoll.h>
@@ -132,23 +131,13 @@ static bool connection_open(void)
     return true;
 }
 
-/*
- * Whether the peer has not read the last answer.  A peer that sends requests without
- * reading would accumulate descriptors in flight, whose number is limited for each user.
- */
-static bool has_unread(int fd)
-{
-    int size = 0;
-
-    return ioctl(fd, SIOCOUTQ, &size) == 0 && size > 0;
-}
-
 /* Answers one request; false if the connection is to be closed. */
 static bool connection_serve(struct connection *c)
 {
     struct am_wire_request request;
     struct am_wire_reply reply;
     enum am_wire_status status = AM_WIRE_BAD_REQUEST;
+    int n_unread = 0;
     int rc = am_fdpass_receive_plain(c->fd, &request, sizeof request);
     AM_READ_SECTION;
 
@@ -163,7 +152,11 @@ static bool connection_serve(struct connection *c)
         am_fdpass_send(c->fd, &reply, sizeof reply, -1);
         return false;
     }
-    if (has_unread(c->fd))
+    /*
+     * A peer that sends requests without reading the answers would accumulate descriptors
+     * in flight, whose number is limited for each user.
+     */
+    if (ioctl(c->fd, SIOCOUTQ, &n_unread) == 0 && n_unread > 0)
         return false;
     c->used = server.round;
     return am_export_table_answer(&request, &c->peer, c->fd) == 0;
@@ -299,7 +292,7 @@ void am_exchange_start(void)
     am_lock(&server.lock);
     server.is_up = true;
     am_unlock(&server.lock);
-    am_import_client_start();
+    am_import_client_set(true);
     if (am_option_number(AM_OPTION_share_across_users) != 0)
         am_log(
             AM_LOG_WARN,
@@ -323,7 +316,7 @@ void am_exchange_stop(void)
     }
     am_unlock(&server.lock);
     am_export_table_clear();
-    am_import_client_stop();
+    am_import_client_set(false);
 }
 
 /*

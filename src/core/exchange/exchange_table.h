@@ -30,8 +30,7 @@ int am_export_table_take(enum am_share_kind kind, const struct am_share_handle *
 /* All of them go. */
 void am_export_table_clear(void);
 
-/* exchange_client.c: from the start to the stop, connections to exporters are kept. */
-void am_import_client_start(void);
-void am_import_client_stop(void);
+/* exchange_client.c: while the library is up, connections to exporters are kept. */
+void am_import_client_set(bool is_up);
 
 #endif

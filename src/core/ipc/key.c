@@ -27,22 +27,11 @@ static const char *const kind_names[AM_SHARE_KINDS] = {
     [AM_SHARE_NOTIFY] = "notify",
 };
 
-#define DIGITS 16 /* of each of a handle's three words */
-
 void am_key_print(enum am_share_kind kind, const struct am_share_handle *share,
                   char key[AM_KEY_SIZE])
 {
     snprintf(key, AM_KEY_SIZE, "aclmem-%s-%016" PRIx64 "%016" PRIx64 "%016" PRIx64,
              kind_names[kind], share->number, share->secret[0], share->secret[1]);
-}
-
-/* Whatever the digits are: the caller prints the handle again and compares. */
-static uint64_t word_parse(const char *text)
-{
-    char digits[DIGITS + 1] = "";
-
-    memcpy(digits, text, DIGITS);
-    return strtoull(digits, NULL, 16);
 }
 
 aclError am_key_parse(enum am_share_kind kind, const char *key,
@@ -53,11 +42,9 @@ aclError am_key_parse(enum am_share_kind kind, const char *key,
     bool has_end = memchr(key, '\0', AM_KEY_SIZE) != NULL;
     const char *dash = has_end ? strrchr(key, '-') : NULL;
 
-    if (dash != NULL && strlen(dash + 1) == (size_t)3 * DIGITS) {
-        share.number = word_parse(dash + 1);
-        share.secret[0] = word_parse(dash + 1 + DIGITS);
-        share.secret[1] = word_parse(dash + 1 + 2 * DIGITS);
-    }
+    if (dash != NULL) /* any text: the handle is printed again and compared */
+        sscanf(dash + 1, "%16" SCNx64 "%16" SCNx64 "%16" SCNx64, &share.number,
+               &share.secret[0], &share.secret[1]);
     am_key_print(kind, &share, again);
     AM_REQUIRE(has_end && strcmp(key, again) == 0, ACL_ERROR_RT_PARAM_INVALID,
                "\"%.64s\" is not a key of this kind; a key has the form \"%s\"", key,

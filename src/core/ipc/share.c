@@ -117,26 +117,11 @@ static aclError import_place(const struct export_desc *desc, struct am_device *d
     return ACL_SUCCESS;
 }
 
-/*
- * The memory counts as long as a process has it.  Processes with other options have
- * other devices, and an import does not count there.
- */
-static aclError share_join(const struct export_desc *desc, struct am_import *import)
-{
-    struct am_ledger *ledger = import->domain->ledger;
-
-    import->share = 0;
-    if (desc->share == 0 || ledger == NULL || am_ledger_id(ledger) != desc->ledger)
-        return ACL_SUCCESS;
-    AM_TRY(am_ledger_share_join(ledger, desc->share, desc->location_id, desc->size));
-    import->share = desc->share;
-    return ACL_SUCCESS;
-}
-
 aclError am_share_read_desc(const struct am_import_reply *reply, struct am_device *device,
                             struct am_import *ret_import)
 {
     struct export_desc desc;
+    struct am_ledger *ledger;
 
     memcpy(&desc, reply->bytes, sizeof desc);
     AM_TRY(desc_check(&desc, reply));
@@ -144,7 +129,17 @@ aclError am_share_read_desc(const struct am_import_reply *reply, struct am_devic
     ret_import->size = desc.size;
     ret_import->asked = desc.asked;
     AM_TRY(import_place(&desc, device, ret_import));
-    return share_join(&desc, ret_import);
+    /*
+     * The memory counts as long as a process has it.  Processes with other options have
+     * other devices, and an import does not count there.
+     */
+    ledger = ret_import->domain->ledger;
+    ret_import->share = 0;
+    if (desc.share == 0 || ledger == NULL || am_ledger_id(ledger) != desc.ledger)
+        return ACL_SUCCESS;
+    AM_TRY(am_ledger_share_join(ledger, desc.share, desc.location_id, desc.size));
+    ret_import->share = desc.share;
+    return ACL_SUCCESS;
 }
 
 /* ---- export ---- */
