@@ -172,9 +172,7 @@ bool am_devices_are_idle(struct am_devices *devices)
     return is_idle && am_context_count() == 0;
 }
 
-/*
- * Drops one user, or all; returns whether none is left, and fails when there was none.
- */
+/* Drops one user, or all; returns whether none is left, and fails when there was none. */
 static aclError device_leave(struct am_device *device, bool is_forced, bool *ret_is_last)
 {
     bool was_set;

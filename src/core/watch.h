@@ -1,6 +1,4 @@
-/*
- * What the core reports to layers, and to the handler that explains faults.
- */
+/* What the core reports to layers, and to the handler that explains faults. */
 #ifndef AM_CORE_WATCH_H
 #define AM_CORE_WATCH_H
 

@@ -171,9 +171,7 @@ static aclError mem_ready(struct am_mem *mem)
     return rc;
 }
 
-/*
- * n frames: one, or a list, which is freed where the frames are neighbours.
- */
+/* n frames: one, or a list, which is freed where the frames are neighbours. */
 static aclError mem_create_frames(struct am_mem *mem)
 {
     struct host_bank *bank = (struct host_bank *)mem->bank;

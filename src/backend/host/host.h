@@ -86,9 +86,7 @@ static inline size_t host_mem_frame(struct am_mem *mem, size_t offset)
     return hm->frames != NULL ? hm->frames[i] : hm->first + i;
 }
 
-/*
- * Whether the program can touch it: it then has a separate store, with real mappings.
- */
+/* Whether the program can touch it: it then has a separate store, with real mappings. */
 static inline bool host_mem_is_addressable(struct am_mem *mem)
 {
     return !mem->bank->spec.is_isolated;

@@ -4,10 +4,7 @@
 
 #include "core/copy/span.h"
 
-/*
- * Rows of `size` bytes, one or many.
- * A fill has one row, and nothing in `from`.
- */
+/* Rows of `size` bytes, one or many. A fill has one row, and nothing in `from`. */
 struct am_transfer {
     size_t size;
     size_t n_rows;
