@@ -50,14 +50,21 @@ aclError am_build_begin(void **ret_model)
 {
     struct am_model *model;
     int32_t device;
+    bool is_listed;
 
     AM_TRY(am_context_device(&device));
     AM_TRY(am_model_make(device, &model));
     am_lock(&am_models.lock);
-    model->is_built = true;
-    am_capture_start_locked(model, ACL_MODEL_RI_CAPTURE_MODE_RELAXED);
-    *ret_model = model->named.handle;
+    is_listed = model->is_listed;
+    if (is_listed) {
+        model->is_built = true;
+        am_capture_start_locked(model, ACL_MODEL_RI_CAPTURE_MODE_RELAXED);
+        *ret_model = model->named.handle;
+    }
     am_unlock(&am_models.lock);
+    am_model_put(model);
+    AM_REQUIRE(is_listed, ACL_ERROR_RT_CONTEXT_NULL,
+               "another thread reset device %d during the call", device);
     return ACL_SUCCESS;
 }
 

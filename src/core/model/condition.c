@@ -263,7 +263,6 @@ static aclError children_make(struct branch *branch, const struct am_stream *str
         struct am_model *child;
 
         AM_TRY(am_model_make(stream->device, &child));
-        am_ref_more(&child->named.refs);
         child->parent = parent;
         branch->children[branch->n++] = child;
         array[i] = child->named.handle;

@@ -265,8 +265,11 @@ aclError am_capture_begin(struct am_stream *stream, aclmdlRICaptureMode mode,
     am_lock(&am_models.lock);
     rc = begin_locked(model, stream, mode);
     am_unlock(&am_models.lock);
-    if (rc != ACL_SUCCESS && into == NULL && am_model_unlist(model))
+    if (into != NULL)
+        return rc;
+    if (rc != ACL_SUCCESS && am_model_unlist(model))
         am_model_put(model);
+    am_model_put(model);
     return rc;
 }
 

@@ -37,6 +37,7 @@ aclError am_model_make(int32_t device, struct am_model **ret_model)
     model->id = model->hold.model = ++am_models.next_id;
     model->is_listed = true;
     LIST_INSERT_HEAD(&am_models.list, model, all);
+    am_ref_more(&model->named.refs); /* before another thread finds and destroys it */
     am_named_publish(&model->named);
     am_unlock(&am_models.lock);
     *ret_model = model;

@@ -132,7 +132,7 @@ extern struct am_models {
     uint64_t next_capture;
 } am_models;
 
-/* An empty model of this device, which is listed. */
+/* An empty model of this device: a reference for the list, and one for the caller. */
 aclError am_model_make(int32_t device, struct am_model **ret_model);
 /* One more lane, for the work of the stream; fails with this code at the device's limit. */
 aclError am_model_add_lane_locked(struct am_model *model, struct am_stream *stream,
