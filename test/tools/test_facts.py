@@ -3,6 +3,8 @@
 test_facts.py <folder of the programs> <libascendcl.so> <C compiler>"""
 import os
 import re
+import select
+import signal
 import subprocess
 import sys
 import tempfile
@@ -84,6 +86,25 @@ class Facts(unittest.TestCase):
             self.assertEqual(ask("--only", "free_null", "--limit", "1"), "free_null: no answer within 1 seconds\n")
             self.assertEqual(ask("--only", "start_finalize_without_init"),
                              "start_finalize_without_init: the process ended by signal 11\n")
+
+    def test_ctrl_c_ends_the_question_too(self):
+        with tempfile.TemporaryDirectory() as folder:
+            fifo = os.path.join(folder, "fifo")
+            os.mkfifo(fifo)
+            source = os.path.join(folder, "other.c")
+            with open(source, "w") as file:
+                file.write('#include <fcntl.h>\n#include <unistd.h>\nint aclrtSetDevice(int d) { return 0; }\n'
+                           'int aclInit(const char *p) { write(open("%s", O_WRONLY), "x", 1); for (;;) pause(); }' % fifo)
+            run(COMPILER, "-shared", "-fPIC", source, "-o", os.path.join(folder, "libascendcl.so"))
+            started = subprocess.Popen([os.path.join(BIN, "aclmem"), "facts", "--only", "free_null"], stdout=subprocess.DEVNULL,
+                                       env=dict(os.environ, LD_LIBRARY_PATH=folder),
+                                       preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+            with open(fifo, "rb") as file:
+                self.assertEqual(file.read(1), b"x")
+                started.send_signal(signal.SIGINT)
+                self.assertEqual(started.wait(), -signal.SIGINT)
+                self.assertTrue(select.select([file], [], [], 60)[0], "the question is still asked")
+                self.assertEqual(file.read(), b"")  # the process that had the other end has ended
 
     def test_it_uses_public_functions_alone(self):
         done = run("nm", "-D", "--undefined-only", os.path.join(BIN, "aclmem_facts"))

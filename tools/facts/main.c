@@ -77,6 +77,8 @@ static long now(void)
     return time.tv_sec * 1000 + time.tv_nsec / 1000000;
 }
 
+static volatile pid_t asked; /* the process group of the current question */
+
 /* The first line that the process writes, or how it ended; `limit` is in seconds. */
 static void answer_read(pid_t child, int fd, long limit, char *answer, size_t size)
 {
@@ -97,8 +99,9 @@ static void answer_read(pid_t child, int fd, long limit, char *answer, size_t si
     }
     answer[n] = '\0';
     answer[strcspn(answer, "\n")] = '\0';
-    kill(-child, SIGKILL); /* with all that it started; what it had to say is said */
+    kill(-child, SIGKILL); /* and the processes that it started */
     waitpid(child, &status, 0);
+    asked = 0;
     if (n > 0)
         return;
     if (now() >= end)
@@ -106,6 +109,15 @@ static void answer_read(pid_t child, int fd, long limit, char *answer, size_t si
     else
         snprintf(answer, size, "the process ended by signal %d",
                  WIFSIGNALED(status) ? WTERMSIG(status) : 0);
+}
+
+/* Ctrl-C ends the question with the program; both have process groups of their own. */
+static void stop(int signal_number)
+{
+    if (asked > 0)
+        kill(-asked, SIGKILL);
+    signal(signal_number, SIG_DFL);
+    raise(signal_number);
 }
 
 /* Asks `name` of the library in a separate process. */
@@ -133,6 +145,7 @@ static int answer_get(const char *name, long limit, char *answer, size_t size)
         _exit(127);
     }
     setpgid(child, child);
+    asked = child;
     close(fds[1]);
     answer_read(child, fds[0], limit, answer, size);
     close(fds[0]);
@@ -328,6 +341,9 @@ int main(int argc, char **argv)
     }
     if (device < 0 || limit < 1 || (ours != NULL && theirs == NULL))
         return usage();
+    signal(SIGINT, stop);
+    signal(SIGTERM, stop);
+    signal(SIGHUP, stop);
     if (only != NULL && fact_find(only, strlen(only)) == NULL) {
         fprintf(stderr,
                 "aclmem_facts: there is no question \"%s\"; --list has them all\n", only);
