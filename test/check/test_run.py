@@ -2,6 +2,7 @@
 """The command `aclmem run` itself: test_run.py ACLMEM BUGS"""
 import json
 import os
+import pty
 import resource
 import shutil
 import signal
@@ -455,6 +456,21 @@ class Run(unittest.TestCase):
             [ACLMEM, "trace", trace], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, universal_newlines=True
         )
         self.assertRegex(done.stdout, r"aclrtMalloc\(.*= 207001 ")
+
+    def test_progress_of_failing_calls_is_shown_on_terminals_only(self):
+        slow = ["sh", "-c", "sleep 1; exec %s failing/careful" % os.path.abspath(BUGS)]
+        ours, theirs = pty.openpty()
+        done = subprocess.run([ACLMEM, "run", "--fail", "aclrtM*:each@careful"] + slow, stderr=theirs)
+        os.close(theirs)
+        shown = b""
+        try:
+            while True:
+                shown += os.read(ours, 65536)
+        except OSError:  # the other end is closed, and all is read
+            os.close(ours)
+        self.assertEqual(done.returncode, 0, shown)
+        self.assertIn(b"aclmem: call 2 of 2", shown)
+        self.assertNotIn("call 2 of 2", self.run_it("--fail", "aclrtM*:each@careful", *slow).stderr)
 
     def test_each_call_fails_in_turn(self):
         done, found = self.found("--fail", "aclrtM*:each", BUGS, "failing/careful")

@@ -7,6 +7,8 @@ import os
 import pty
 import re
 import resource
+import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -133,6 +135,25 @@ class Command(unittest.TestCase):
             done = self.run_it("fabric", "ping", "localhost:1", "--timeout", seconds, ACLMEM_FABRIC_KEY="key")
             self.assertEqual(done.returncode, 2, done.stderr)
             self.assertIn("--timeout is", done.stderr)
+
+    def test_ctrl_c_ends_fabric_ping(self):
+        with tempfile.TemporaryDirectory() as folder, socket.create_server(("127.0.0.1", 0)) as server:
+            key = os.path.join(folder, "key")
+            self.printed("fabric", "keygen", key)
+            ping = subprocess.Popen([COMMAND, "fabric", "ping", "127.0.0.1:%d" % server.getsockname()[1], "--timeout", "600"],
+                                    env=dict(self.env, ACLMEM_FABRIC_KEY=key), stderr=subprocess.DEVNULL,
+                                    preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+            server.settimeout(60)
+            try:
+                connection, _ = server.accept()  # ping waits for the other side
+                connection.settimeout(60)
+                ping.send_signal(signal.SIGINT)
+                self.assertEqual(ping.wait(), -signal.SIGINT)
+                with connection:
+                    self.assertEqual(connection.recv(1), b"")  # no process has the connection
+            finally:
+                ping.kill()
+                ping.wait()
 
     COMMANDS = ["convert", "describe", "doctor", "fabric", "facts", "info", "replay", "report", "run", "top", "trace"]
 
