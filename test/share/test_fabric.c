@@ -260,7 +260,7 @@ static void other_products_have_none(void **state)
     int32_t pid = getpid();
 
     assert_refused(aclrtMemExportToShareableHandleV2(handle, 0, FABRIC, &fabric),
-                   ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "FABRIC");
+                   ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "or ACLMEM_PRODUCT=A3");
     assert_refused(aclrtMemSetPidToShareableHandleV2(&fabric, FABRIC, &pid, 1),
                    ACL_ERROR_RT_FEATURE_NOT_SUPPORT, "FABRIC");
     assert_refused(aclrtMemImportFromShareableHandleV2(&fabric, FABRIC, 0, &handle),
