@@ -136,7 +136,8 @@ class Run(unittest.TestCase):
             self.assertEqual(file.read(), "{}")
 
     def test_chaos_has_a_limit_of_seeds(self):
-        for seeds in ("1..99999999999", "1..99999999999999999999999", "1..100001", "1..99999,1..2", "7..3"):
+        for seeds in ("1..99999999999", "1..99999999999999999999999", "1..100001", "1..99999,1..2", "7..3", "1000000000",
+                      "99999999999999999999999"):
             done = self.run_it("--chaos", seeds, "echo", "ran")
             self.assertEqual((done.returncode, done.stdout), (2, ""), seeds)
             self.assertRegex(done.stderr, "--chaos (runs at most 100000 seeds|takes seeds)")
@@ -263,6 +264,10 @@ class Run(unittest.TestCase):
             (
                 ["--fail", "aclrtMalloc:2", BUGS, "leak.block/loop", "fixed"],  # it ends by _exit
                 "calls were checked of 1 process that was killed or called _exit\n",
+            ),
+            (
+                ["--lint", "--fail", "aclrtMalloc:2", BUGS, "leak.block/loop", "fixed"],
+                "portability: the list is incomplete: a process was killed or called _exit\n$",
             ),
         ):
             self.assertRegex(self.run_it(*command).stderr, words, command)

@@ -12,6 +12,7 @@
 #include "text.h"
 
 #define SEEDS_MAX 100000
+#define SEED_MAX 999999999 /* the largest value of ACLMEM_CHAOS */
 
 /* "1..50" or "3,7,9": the seeds; NULL after saying what is wrong. */
 static long *seeds_parse(const char *text, size_t *ret_n)
@@ -24,12 +25,12 @@ static long *seeds_parse(const char *text, size_t *ret_n)
         long first = strtol(text, &end, 10);
         long last = first;
 
-        if (end == text || first < 0)
+        if (end == text || first < 0 || first > SEED_MAX)
             break;
         if (strncmp(end, "..", 2) == 0) {
             text = end + 2;
             last = strtol(text, &end, 10);
-            if (end == text || last < first)
+            if (end == text || last < first || last > SEED_MAX)
                 break;
         }
         if (last - first >= (long)(SEEDS_MAX - n)) {

@@ -170,7 +170,11 @@ void needs_print(const struct findings *findings)
         fprintf(stderr, "aclmem: portability: not every edition takes its calls of ");
         list_print(some);
     }
-    if (!json_is_object(since) && !json_is_object(before) && json_array_size(some) == 0)
+    if (findings->n_ended < findings->n_processes)
+        fprintf(stderr, "aclmem: portability: the list is incomplete: a process was killed "
+                        "or called _exit\n");
+    else if (!json_is_object(since) && !json_is_object(before) &&
+             json_array_size(some) == 0)
         fprintf(stderr,
                 "aclmem: portability: nothing here needs a later CANN than 8.0\n");
     products_print(json_object_get(needs, "refusing"));
