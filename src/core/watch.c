@@ -5,6 +5,7 @@
 
 #include "core/device/device.h"
 #include "core/heap/heap.h"
+#include "core/managed/managed.h"
 #include "core/runtime.h"
 #include "core/stream/model.h"
 #include "core/stream/stream.h"
@@ -65,6 +66,7 @@ struct am_watch_left am_watch_count(void)
 
     left.blocks = am_heap_count(AM_HEAP_DEVICE, &left.size);
     left.host_blocks = am_heap_count(AM_HEAP_HOST, &left.size);
+    left.managed_blocks = am_managed_count(&left.size);
     return left;
 }
 

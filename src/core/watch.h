@@ -25,8 +25,9 @@ bool am_watch_is_reserved(uintptr_t addr);
 struct am_watch_left {
     uint64_t blocks;      /* of devices */
     uint64_t host_blocks; /* pinned ones */
-    uint64_t handles;     /* of physical memory */
-    uint64_t size;        /* bytes of all of them */
+    uint64_t managed_blocks;
+    uint64_t handles; /* of physical memory */
+    uint64_t size;    /* bytes of all of them */
 };
 
 struct am_watch_left am_watch_count(void);

@@ -185,6 +185,7 @@ static void left_print(const struct am_watch_left *left, const char *when)
         return; /* a child of fork has nothing; the layer check reports more */
     count_add(text, sizeof text, left->blocks, "block", "blocks");
     count_add(text, sizeof text, left->host_blocks, "pinned block", "pinned blocks");
+    count_add(text, sizeof text, left->managed_blocks, "managed block", "managed blocks");
     count_add(text, sizeof text, left->handles, "physical allocation",
               "physical allocations");
     if (text[0] != '\0')

@@ -38,6 +38,22 @@ static void block_at_the_end_of_the_process(bool is_fixed)
         MUST(aclrtFree(block));
 }
 
+MISTAKE void *take_managed(void)
+{
+    void *block;
+
+    MUST(aclrtMemAllocManaged(&block, 1000, ACL_RT_MEM_ATTACH_GLOBAL));
+    return block;
+}
+
+static void managed_block(bool is_fixed)
+{
+    void *block = take_managed();
+
+    if (is_fixed)
+        MUST(aclrtFree(block));
+}
+
 /* ---- leak.phys ---- */
 
 MISTAKE aclrtDrvMemHandle take_phys(void)
@@ -486,6 +502,8 @@ const struct bug leak_bugs[] = {
         "take_block"),
     BUG("leak.block/exit", block_at_the_end_of_the_process, "leak.block",
         "at the end of the process", "take_block", .ends_by_itself = true),
+    BUG("leak.block/managed", managed_block, "leak.block",
+        "1 managed block of 1000 bytes is still", "take_managed"),
     BUG("leak.phys/forgotten", forgotten_phys, "leak.phys",
         "1 physical allocation of 2.0 MB", "take_phys"),
     BUG("leak.phys/reset", phys_of_a_reset, "leak.phys", "at the last aclrtResetDevice",

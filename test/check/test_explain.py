@@ -38,6 +38,8 @@ class Explain(unittest.TestCase):
         done = self.run_it("leak.block/exit")
         self.assertIn("warn: 1 block, 4.0 KB, still there at the end of the process; aclmem run shows", done.stderr)
         self.assertEqual(done.stderr.count("\n"), 1)
+        # A reset of the device does not free managed memory.
+        self.assertIn("warn: 1 managed block, 1000 bytes, still there at aclFinalize", self.run_it("leak.block/managed").stderr)
 
     def test_what_a_reset_frees_is_reported(self):
         done = self.run_it("leak.block/forgotten")

@@ -171,8 +171,9 @@ void needs_print(const struct findings *findings)
         list_print(some);
     }
     if (findings->n_ended < findings->n_processes)
-        fprintf(stderr, "aclmem: portability: the list is incomplete: a process was killed "
-                        "or called _exit\n");
+        fprintf(stderr,
+                "aclmem: portability: the list is incomplete: a process was killed "
+                "or called _exit\n");
     else if (!json_is_object(since) && !json_is_object(before) &&
              json_array_size(some) == 0)
         fprintf(stderr,

@@ -254,6 +254,20 @@ void am_managed_free_all(void)
     am_domain_put(domain);
 }
 
+uint64_t am_managed_count(uint64_t *size)
+{
+    struct block *block;
+    uint64_t n = 0;
+
+    am_lock(&managed.lock);
+    RB_FOREACH (block, blocks, &managed.blocks) {
+        *size += block->asked;
+        n++;
+    }
+    am_unlock(&managed.lock);
+    return n;
+}
+
 /* The pages that the range touches, all of one block. */
 static aclError pages_find_locked(const void *addr, size_t size, struct page **ret_pages,
                                   size_t *ret_n) AM_REQUIRES(managed.lock)

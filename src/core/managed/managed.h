@@ -27,6 +27,9 @@ aclError am_managed_alloc(uint64_t size, void **ret_addr);
 /* The library stops.  One block is freed by aclrtFree, by way of its owner. */
 void am_managed_free_all(void);
 
+/* How many blocks are live; *size grows by the bytes that were asked for in them. */
+uint64_t am_managed_count(uint64_t *size);
+
 /* Bytes in use; written under a lock, read without. */
 extern _Atomic uint64_t am_managed_used;
 
