@@ -40,6 +40,26 @@ static void each_device_has_its_share_of_the_memory(void **state)
         assert_acl_ok(aclrtFreePhysical(handle[i]));
 }
 
+/* The heap of the first device keeps 8 MB for reuse, which the second device needs. */
+static void memory_that_one_device_keeps_is_free_for_the_other(void **state)
+{
+    void *blocks[100];
+    aclrtDrvMemHandle handles[2];
+
+    use_devices("ACLMEM_DEVICES=2");
+    for (int i = 0; i < 100; i++)
+        blocks[i] = device_malloc(MIB / 2);
+    for (int i = 0; i < 100; i++)
+        device_free(blocks[i]);
+    handles[0] = alloc_on(0, GPU_MEMORY / 2 - CONTEXT);
+    assert_acl_ok(aclrtSetDevice(1));
+    assert_int_equal(free_memory(), GPU_MEMORY / 2);
+    handles[1] = alloc_on(1, GPU_MEMORY / 2);
+    assert_int_equal(free_memory(), 0);
+    for (int i = 0; i < 2; i++)
+        assert_acl_ok(aclrtFreePhysical(handles[i]));
+}
+
 /* A copy between two devices is the driver's plain copy, not the one between GPUs. */
 static void a_copy_between_the_devices_stays_inside_the_gpu(void **state)
 {
@@ -136,6 +156,7 @@ int main(void)
 {
     const struct CMUnitTest claims[] = {
         claim_alone(each_device_has_its_share_of_the_memory),
+        claim_alone(memory_that_one_device_keeps_is_free_for_the_other),
         claim_alone(a_copy_between_the_devices_stays_inside_the_gpu),
         claim_alone(a_stream_waits_for_the_other_device),
         claim_alone(the_devices_have_names_of_their_own),

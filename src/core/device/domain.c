@@ -18,6 +18,17 @@ void am_domain_set_collect(bool (*hook)(void))
     collect = hook;
 }
 
+bool am_domain_shares_gpu(const struct am_domain *domain, const struct am_domain *other)
+{
+    int32_t n_gpus;
+
+    if (domain == other || domain->device < 0 || other->device < 0 ||
+        !(am_setup.backend->caps & AM_CAP_DEVICES))
+        return domain == other;
+    n_gpus = am_setup.backend->device_count();
+    return domain->driver % n_gpus == other->driver % n_gpus;
+}
+
 size_t am_domain_idle(struct am_domain *domain)
 {
     return domain->reclaim != NULL ? domain->reclaim->idle(domain) : 0;

@@ -92,7 +92,9 @@ struct am_reclaim {
  * asks the device.  Streams register how to ask; false: no work was done since.
  */
 void am_domain_set_collect(bool (*collect)(void));
-/* Both, for the domain. */
+/* Whether both devices are on one GPU (ACLMEM_DEVICES above the number of GPUs). */
+bool am_domain_shares_gpu(const struct am_domain *domain, const struct am_domain *other);
+/* Both, for all devices on the GPU of the domain. */
 size_t am_domain_idle(struct am_domain *domain);
 bool am_domain_trim(struct am_domain *domain);
 

@@ -550,11 +550,9 @@ static bool heap_release(struct am_heap *heap, bool is_killed)
     return has_any;
 }
 
-/* The same for the heaps of a domain, which are closed with is_closed. */
-static bool domain_release(struct am_domain *domain, bool is_killed, bool is_closed)
+/* Frees all of the heaps of a domain, which are closed with is_closed. */
+static void domain_kill(struct am_domain *domain, bool is_closed)
 {
-    bool has_any = false;
-
     for (int kind = 0; kind < AM_HEAP_KINDS; kind++) {
         struct am_heap *heap = am_heap_of(domain->device, (enum am_heap_kind)kind);
 
@@ -562,36 +560,44 @@ static bool domain_release(struct am_domain *domain, bool is_killed, bool is_clo
             continue;
         if (is_closed)
             heap->domain = NULL;
-        has_any |= heap_release(heap, is_killed);
+        heap_release(heap, true);
     }
-    return has_any;
 }
 
 void am_heap_kill(struct am_domain *domain)
 {
-    domain_release(domain, true, false);
+    domain_kill(domain, false);
 }
 
 void am_heap_close(struct am_domain *domain)
 {
-    domain_release(domain, true, true);
+    domain_kill(domain, true);
+}
+
+/* Whether the heap has memory of the domain, or of another device on the same GPU. */
+static bool heap_is_on(const struct am_heap *heap, const struct am_domain *domain)
+{
+    const struct am_domain *own = heap->domain;
+
+    return own != NULL && am_domain_shares_gpu(own, domain);
 }
 
 static bool domain_trim(struct am_domain *domain)
 {
-    return domain_release(domain, false, false);
+    bool has_any = false;
+
+    for (size_t i = 0; i < AM_HEAPS; i++)
+        has_any |= heap_is_on(&am_heaps[i], domain) && heap_release(&am_heaps[i], false);
+    return has_any;
 }
 
 static size_t domain_idle(struct am_domain *domain)
 {
     size_t size = 0;
 
-    for (int kind = 0; kind < AM_HEAP_KINDS; kind++) {
-        struct am_heap *heap = am_heap_of(domain->device, (enum am_heap_kind)kind);
-
-        for (unsigned i = 0; heap->domain == domain && i < AM_HEAP_SHARDS; i++)
-            size += heap->shards[i].idle_size;
-    }
+    for (size_t i = 0; i < AM_HEAPS; i++)
+        for (unsigned j = 0; heap_is_on(&am_heaps[i], domain) && j < AM_HEAP_SHARDS; j++)
+            size += am_heaps[i].shards[j].idle_size;
     return size;
 }
 
