@@ -170,7 +170,8 @@ has_module() {
 
 has_torch_headers() {
     "$(the_python)" -c "import os, sys, torch
-sys.exit(not os.path.exists(os.path.join(os.path.dirname(torch.__file__), 'include', 'torch', 'version.h')))" 2>/dev/null
+folders = [os.path.join(os.path.dirname(torch.__file__), 'include'), '/usr/include']
+sys.exit(not any(os.path.exists(os.path.join(f, 'ATen', 'ATen.h')) for f in folders))" 2>/dev/null
 }
 
 # PyTorch of pip carries it.
