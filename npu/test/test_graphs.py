@@ -158,20 +158,112 @@ def test_update_changes_the_lengths_of_attention(npu):
     generator = torch.Generator().manual_seed(0)
     query, keys, values = (torch.randn(*s, generator=generator).npu() for s in ((2, 1, 4, 8), (2, 6, 4, 8), (2, 6, 4, 8)))
 
-    def attend(out, lengths):
-        torch.ops.npu.npu_fused_infer_attention_score.out(
-            query, keys, values, num_heads=4, input_layout="BSND", scale=0.5, actual_seq_lengths_kv=lengths, workspace=None,
-            out=[out, torch.empty(1, device="npu")])
+    def attend(lengths, out=None):
+        options = dict(num_heads=4, input_layout="BSND", scale=0.5, actual_seq_lengths_kv=lengths)
+        operator = torch.ops.npu.npu_fused_infer_attention_score
+        if out is not None:
+            operator.out(query, keys, values, workspace=None, out=[out, torch.empty(1, device="npu")], **options)
+            return out
+        return operator(query, keys, values, **options)[0]
 
-    out, graph = torch.zeros_like(query), npu.NPUGraph()
+    for has_out in (True, False):
+        graph = npu.NPUGraph()
+        with npu.graph(graph, auto_dispatch_capture=True):
+            out = attend([1, 1], torch.zeros_like(query) if has_out else None)
+        for lengths in ([2, 5], [6, 1]):
+            graph.replay()
+            graph.update(cpu_update_input=[{"actual_seq_lengths_kv": lengths}])
+            assert torch.equal(out.cpu(), attend(lengths).cpu())
+
+
+@needs_capture
+def test_update_changes_the_lengths_of_paged_attention(npu):
+    """They have a place and no name."""
+    generator = torch.Generator().manual_seed(0)
+    query, keys, values = (torch.randn(*s, generator=generator).npu() for s in ((2, 4, 8), (3, 4, 4, 8), (3, 4, 4, 8)))
+    table, out, graph = torch.tensor([[0, 1], [2, 1]]).npu(), torch.zeros_like(query), npu.NPUGraph()
+
+    def attend(lengths, out):
+        torch.ops.npu._npu_paged_attention(query, keys, values, 4, 4, 0.5, table, torch.tensor(lengths), out)
+        return out
+
     with npu.graph(graph, auto_dispatch_capture=True):
-        attend(out, [1, 1])
-    for lengths in ([2, 5], [6, 1]):
+        attend([1, 1], out)
+    for lengths in ([2, 5], [8, 3]):
         graph.replay()
-        graph.update(cpu_update_input=[{"actual_seq_lengths_kv": lengths}])
-        expected = torch.zeros_like(query)
-        attend(expected, lengths)
-        assert torch.equal(out.cpu(), expected.cpu())
+        graph.update(cpu_update_input=[{"context_lens": torch.tensor(lengths)}])
+        assert torch.equal(out.cpu(), attend(lengths, torch.zeros_like(query)).cpu())
+
+
+@needs_capture
+def test_handlers_of_a_program_are_called(npu):
+    from aclmem.npu import graph_handlers
+
+    before, calls = dict(graph_handlers._NPU_GRAPH_OP_HANDLERS), []
+
+    @npu.register_npu_graph_handler(["mul.Tensor", "mul.out"])
+    class Multiply(npu.NpuGraphOpHandler):
+        @classmethod
+        def prepare_capture(cls, func, args, kwargs):
+            calls.append(func.__name__)
+            return torch.ops.aten.mul.out, args, dict(kwargs, out=torch.empty_like(args[0]))
+
+        @classmethod
+        def postprocess_result(cls, result, kwargs):
+            calls.append("result")
+            return kwargs["out"].view(2, 2)
+
+        @classmethod
+        def record_wrap_kwarg(cls, key, value, tensor_param_names):
+            calls.append((key, tensor_param_names))
+            return super().record_wrap_kwarg(key, value, tensor_param_names)
+
+        @classmethod
+        def update_args(cls, dispatch_record, update_input):
+            dispatch_record.args[1] = update_input["factor"]
+
+    try:
+        x, factor, graph = torch.full((4,), 3.0, device="npu"), torch.ones(4, device="npu"), npu.NPUGraph()
+        with npu.graph(graph, auto_dispatch_capture=True):
+            y = x + 1
+            address = y.data_ptr()
+            z = torch.mul(y, factor)
+            del y  # the noted call does not own its memory
+            w = z + 1
+            assert w.data_ptr() == address
+        assert calls == ["mul.Tensor", ("out", ["self", "other", "out"]), "result"]
+        for number in (5.0, 7.0):
+            new = torch.full((4,), number, device="npu")
+            graph.replay()
+            graph.update(cpu_update_input=[{"factor": new}])
+            assert w.tolist() == [[4 * number + 1] * 2] * 2
+        assert torch.mul(x, x).shape == (4,)  # outside of a capture
+        with pytest.raises(RuntimeError, match="2 sets of arguments for 1 operators"):
+            graph.update([{}, {}])
+        del graph_handlers._NPU_GRAPH_OP_HANDLERS["mul.out"]
+        with pytest.raises(RuntimeError, match="No handler for recorded op: mul.out"):
+            graph.update([{}])
+    finally:
+        graph_handlers._NPU_GRAPH_OP_HANDLERS.clear()
+        graph_handlers._NPU_GRAPH_OP_HANDLERS.update(before)
+
+
+def test_a_handler_that_is_replaced_is_named(npu, caplog):
+    from aclmem.npu.graph_handlers import _NPU_GRAPH_OP_HANDLERS
+
+    class First(npu.NpuGraphOpHandler):
+        pass
+
+    class Second(npu.NpuGraphOpHandler):
+        pass
+
+    try:
+        assert npu.register_npu_graph_handler("my_op.default")(First) is First
+        npu.register_npu_graph_handler(["my_op.default"])(Second)
+        assert "NpuGraphOpHandler for 'my_op.default' is being overridden: First -> Second" in caplog.text
+        assert _NPU_GRAPH_OP_HANDLERS["my_op.default"] is Second
+    finally:
+        del _NPU_GRAPH_OP_HANDLERS["my_op.default"]
 
 
 @needs_capture

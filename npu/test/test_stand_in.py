@@ -17,6 +17,7 @@ def test_a_program_for_torch_npu_runs_unchanged():
         "import torch, torch_npu\n"
         "from torch_npu.npu import mstx\n"
         "from torch_npu.npu.memory import NPUPluggableAllocator\n"
+        "from torch_npu.npu._npugraph_handlers.npugraph_handler import _NPU_GRAPH_OP_HANDLERS\n"
         "import torch_npu.profiler, torch_npu._inductor, torch_npu.utils\n"
         "from torch_npu.multiprocessing.reductions import rebuild_npu_tensor\n"
         "assert torch.npu is torch_npu.npu and torch.version.cann is not None\n"

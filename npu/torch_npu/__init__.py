@@ -22,7 +22,7 @@ def _refuse_beside_real():
 _refuse_beside_real()
 
 import aclmem.npu as npu  # noqa: E402
-from aclmem.npu import _C as _extension, graphs as _graphs, operators as _operators, reductions as _reductions  # noqa: E402
+from aclmem.npu import _C as _extension, graph_handlers as _graph_handlers, operators as _operators  # noqa: E402
 from aclmem.npu.operators import get_npu_format  # noqa: E402,F401
 
 __version__ = torch.__version__.split("+")[0] + "+aclmem"
@@ -31,6 +31,8 @@ __version__ = torch.__version__.split("+")[0] + "+aclmem"
 sys.modules["torch_npu.npu"] = npu
 for _name in ("amp", "graphs", "memory", "random", "reductions", "streams"):
     sys.modules["torch_npu.npu." + _name] = getattr(npu, _name)
+for _name in ("_npugraph_handlers", "_npugraph_handlers.npugraph_handler"):
+    sys.modules["torch_npu.npu." + _name] = _graph_handlers
 
 globals().update(_operators.functions())
 

@@ -31,6 +31,7 @@ if getattr(torch, "npu", None) is None:
 from . import (amp, devices, graphs, lazy, memory, operators, profiling, random, reductions, runtime, streams,  # noqa: E402
                tensor_types, utils)
 from .devices import _get_device_index  # noqa: E402,F401
+from .graph_handlers import NpuGraphOpHandler, register_npu_graph_handler  # noqa: E402,F401
 from .lazy import _is_in_bad_fork, _lazy_call, _lazy_init  # noqa: E402,F401
 from .random import _get_rng_state_offset, _set_rng_state_offset  # noqa: E402,F401
 from .reductions import ipc_collect  # noqa: E402,F401

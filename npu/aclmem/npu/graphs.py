@@ -1,9 +1,12 @@
 """Graphs: operators of a stream are captured and run again with replay().  Names and rules are those of torch_npu."""
 import gc
+import threading
 
 import torch
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from . import _C
+from .graph_handlers import _NPU_GRAPH_OP_HANDLERS, Record
 from .lazy import _lazy_init, is_initialized
 from .streams import ExternalEvent, Stream, StreamContext, current_stream
 
@@ -28,9 +31,8 @@ class NPUGraph:
         self._graph = _C.NPUGraph()
         self._stream = None
         self._is_captured = False
-        self._noted = []  # (operator, arguments, named arguments, task group, event) of auto_dispatch_capture
         self._update_stream = None
-        self.graph_dispatch_mode = None
+        self.graph_dispatch_mode = _DispatchMode()
         self.auto_dispatch_capture = False
 
     def capture_begin(self, pool=None, capture_error_mode="global"):
@@ -64,7 +66,7 @@ class NPUGraph:
     def reset(self):
         self._graph.reset()
         self._is_captured = False
-        self._noted.clear()
+        self.graph_dispatch_mode.records.clear()
 
     def pool(self):
         return tuple(self._graph.pool())
@@ -79,39 +81,81 @@ class NPUGraph:
         """No effect: a replay advances each generator that the capture used."""
 
     def update(self, cpu_update_input):
-        """Calls the operators with new arguments that the capture noted: a dict of arguments for each, or one for all."""
+        """Calls the noted operators with new arguments: a dict for each, or one for all.  graph_handlers.py has the rules."""
         if not self.auto_dispatch_capture:
             raise RuntimeError("The current graph configuration does not support update")
-        if len(cpu_update_input) not in (1, len(self._noted)):
+        records = self.graph_dispatch_mode.records
+        if len(cpu_update_input) not in (1, len(records)):
             raise RuntimeError("NPUGraph.update: %d sets of arguments for %d operators" % (
-                len(cpu_update_input), len(self._noted)))
+                len(cpu_update_input), len(records)))
         if self._update_stream is None:
             self._update_stream = Stream()
         stream = self._update_stream
         with StreamContext(stream):
-            for i, (function, args, kwargs, handle, event) in enumerate(self._noted):
-                graph_task_update_begin(stream, handle)
+            for i, record in enumerate(records):
+                graph_task_update_begin(stream, record.handle)
                 try:
-                    function(*args, **dict(kwargs, **cpu_update_input[i % len(cpu_update_input)]))
+                    record.update(cpu_update_input[i % len(cpu_update_input)])
                 finally:
                     graph_task_update_end(stream)
-                event.record(stream)
-
-    def _note(self, function, args, kwargs):
-        """Captures an operator whose arguments update() may replace.  A replay waits for the update."""
-        stream, event = current_stream(), ExternalEvent()
-        event.wait(stream)
-        event.reset(stream)
-        graph_task_group_begin(stream)
-        try:
-            result = function(*args, **kwargs)
-        finally:
-            handle = graph_task_group_end(stream)
-        self._noted.append((function, args, kwargs, handle, event))
-        return result
+                record.event.record(stream)
 
     def super_kernel_optimize(self, *args, **kwargs):
         """No effect: operators run one by one."""
+
+
+class _DispatchMode(TorchDispatchMode):
+    """Notes the operators of a capture with auto_dispatch_capture that have a handler."""
+
+    threads = threading.local()  # mode: the innermost one of the thread
+
+    def __init__(self):
+        super().__init__()
+        self.records = []
+        self._is_noting = False
+
+    def __enter__(self):
+        self._outer = getattr(self.threads, "mode", None)
+        self.threads.mode = self
+        return super().__enter__()
+
+    def __exit__(self, *exception):
+        self.threads.mode = self._outer
+        return super().__exit__(*exception)
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        if self.wants(func.__name__):
+            return self.note(func, args, kwargs or {})
+        return func(*args, **(kwargs or {}))
+
+    def wants(self, name):
+        return name in _NPU_GRAPH_OP_HANDLERS and not self._is_noting and is_current_stream_capturing()
+
+    def note(self, function, args, kwargs):
+        """Captures an operator whose arguments update() may replace.  A replay waits for the update."""
+        handler, stream, event = _NPU_GRAPH_OP_HANDLERS[function.__name__], current_stream(), ExternalEvent()
+        self._is_noting = True
+        try:
+            function, args, kwargs = handler.prepare_capture(function, args, kwargs)
+            event.wait(stream)
+            event.reset(stream)
+            graph_task_group_begin(stream)
+            try:
+                result = function(*args, **kwargs)
+            finally:
+                handle = graph_task_group_end(stream)
+        finally:
+            self._is_noting = False
+        self.records.append(Record(function, args, kwargs, handler, handle, event))
+        return handler.postprocess_result(result, kwargs)
+
+
+def call_noted(operator, function, args, kwargs):
+    """Calls an operator that is a composition: PyTorch shows only its parts to a dispatch mode."""
+    mode = getattr(_DispatchMode.threads, "mode", None)
+    if mode and mode.wants(operator().__name__):
+        return mode.note(operator(), args, kwargs)
+    return function(*args, **kwargs)
 
 
 class graph:
@@ -141,25 +185,15 @@ class graph:
             self._context.__exit__(None, None, None)
             raise
         if self.npu_graph.auto_dispatch_capture:
-            _noting.append(self.npu_graph)
+            self.npu_graph.graph_dispatch_mode.__enter__()
 
     def __exit__(self, *exception):
-        if self.npu_graph in _noting:
-            _noting.remove(self.npu_graph)
+        if self.npu_graph.auto_dispatch_capture:
+            self.npu_graph.graph_dispatch_mode.__exit__(*exception)
         try:
             self.npu_graph.capture_end()
         finally:
             self._context.__exit__(*exception)
-
-
-_noting = []  # graphs whose capture has auto_dispatch_capture
-
-
-def call_updatable(function, args, kwargs):
-    """Calls an operator whose arguments NPUGraph.update() can change."""
-    if not _noting or not is_current_stream_capturing():
-        return function(*args, **kwargs)
-    return _noting[-1]._note(function, args, kwargs)
 
 
 def make_graphed_callables(callables, sample_args, num_warmup_iters=3, allow_unused_input=False, pool=None):
@@ -262,15 +296,6 @@ def graph_task_update_begin(stream, handle):
 
 def graph_task_update_end(stream):
     _C.graph_task_update_end(stream.stream_id, stream.device_index)
-
-
-class NpuGraphOpHandler:
-    """Base class of handlers for NPUGraph.update().  The operators of torch_npu's own handlers need none here."""
-
-
-def register_npu_graph_handler(names):
-    """A handler is not called: update() replaces arguments by their names."""
-    return lambda handler: handler
 
 
 def super_kernel_scope_begin(name=None):

@@ -6,7 +6,7 @@ Operators in NOT_PROVIDED raise NotImplementedError, which names the operator.
 import torch
 import torch.nn.functional as F
 
-from .graphs import call_updatable
+from .graphs import call_noted
 
 _library = torch.library.Library("npu", "DEF")
 _implementations = torch.library.Library("npu", "IMPL", "CompositeImplicitAutograd")
@@ -16,15 +16,17 @@ PROVIDED = []
 INT4_PACKED = 8  # values of four bits in an int32
 
 
-def operator(schema, is_updatable=False):
-    """Defines torch.ops.npu.NAME by a schema; the decorated function implements it.  NPUGraph.update() may change the
-    arguments of a captured operator that is updatable."""
+def operator(schema):
+    """Defines torch.ops.npu.NAME by a schema; the decorated function implements it."""
     name = schema.partition("(")[0]
     _library.define(schema)
 
+    def overload():
+        packet, _, overload_name = name.partition(".")
+        return getattr(getattr(torch.ops.npu, packet), overload_name or "default")
+
     def decorate(function):
-        implementation = (lambda *args, **kwargs: call_updatable(function, args, kwargs)) if is_updatable else function
-        _implementations.impl(name, implementation)
+        _implementations.impl(name, lambda *args, **kwargs: call_noted(overload, function, args, kwargs))
         PROVIDED.append(name)
         return function
 
@@ -421,8 +423,7 @@ def _into(results, out):
     return out
 
 
-@operator("npu_fused_infer_attention_score.out(%s, Tensor? workspace=None, Tensor(a!)[] out) -> Tensor[]" % _INFER_1,
-          is_updatable=True)
+@operator("npu_fused_infer_attention_score.out(%s, Tensor? workspace=None, Tensor(a!)[] out) -> Tensor[]" % _INFER_1)
 def npu_fused_infer_attention_score_out(query, key, value, *, workspace=None, out, **options):
     return _into(_infer(query, key, value, **options), out)
 
@@ -446,8 +447,7 @@ def npu_fused_infer_attention_score_v2(query, key, value, **options):
     return _infer_2(query, key, value, **options)
 
 
-@operator("npu_fused_infer_attention_score_v2.out(%s, Tensor? workspace=None, Tensor(a!)[] out) -> Tensor[]" % _INFER_2,
-          is_updatable=True)
+@operator("npu_fused_infer_attention_score_v2.out(%s, Tensor? workspace=None, Tensor(a!)[] out) -> Tensor[]" % _INFER_2)
 def npu_fused_infer_attention_score_v2_out(query, key, value, *, workspace=None, out, **options):
     return _into(_infer_2(query, key, value, **options), out)
 
@@ -481,17 +481,18 @@ def npu_fusion_attention(query, key, value, head_num, input_layout, pse=None, pa
 
 
 @operator("_npu_paged_attention(Tensor query, Tensor key_cache, Tensor value_cache, int num_kv_heads, int num_heads, "
-          "float scale_value, Tensor block_table, Tensor context_lens, Tensor(a!) out, Tensor? workspace=None) -> ()",
-          is_updatable=True)
+          "float scale_value, Tensor block_table, Tensor context_lens, Tensor(a!) out, Tensor? workspace=None) -> ()")
 def _npu_paged_attention(query, key_cache, value_cache, num_kv_heads, num_heads, scale_value, block_table, context_lens, out,
                          workspace=None):
-    """One query for each sequence; the lengths stay on the device."""
+    """One query for each sequence.  Lengths on the device stay there; lengths on the host are constants, also in a capture."""
     length = block_table.shape[1] * key_cache.shape[1]
-    allowed = torch.arange(length, device=query.device).view(1, -1) < context_lens.to(query.device).view(-1, 1)
+    positions = torch.arange(length, device=query.device).view(1, -1)
+    lengths = context_lens.tolist() if context_lens.device.type == "cpu" else context_lens.view(-1, 1, 1)
     for i in range(query.shape[0]):
         keys = _pages(key_cache, block_table[i], length, num_kv_heads)
         values = _pages(value_cache, block_table[i], length, num_kv_heads)
-        out[i].copy_(_attend(query[i:i + 1], keys, values, scale_value, allowed[i:i + 1])[0][0].view_as(out[i]))
+        result, _ = _attend(query[i:i + 1], keys, values, scale_value, positions < lengths[i])
+        out[i].copy_(result[0].view_as(out[i]))
 
 
 @operator("_npu_paged_attention_get_workspace(Tensor query, Tensor key_cache, Tensor value_cache, int num_kv_heads, "
