@@ -230,7 +230,7 @@ static void call_end(struct am_call *call)
 }
 
 #define AM_API(ret_, name_, params_, args_, sig_) \
-    static aclError check_##name_ params_ \
+    __attribute__((unused)) static aclError check_##name_ params_ \
     { \
         struct am_args_##name_ packed = AM_PACK(args_); \
         struct am_call call = {.id = AM_API_##name_, .args = &packed}; \
@@ -243,7 +243,7 @@ static void call_end(struct am_call *call)
         return call.rc; \
     }
 #define AM_API_RET(ret_, name_, params_, args_, sig_) \
-    static ret_ check_##name_ params_ \
+    __attribute__((unused)) static ret_ check_##name_ params_ \
     { \
         struct am_args_##name_ packed = AM_PACK(args_); \
         struct am_call call = {.id = AM_API_##name_, .args = &packed}; \
@@ -253,11 +253,11 @@ static void call_end(struct am_call *call)
     }
 #include "api/api.def"
 
-/* A function without an effect on the metadata is not in the table, and costs nothing. */
+/* A function without a row is not in the table, and costs nothing. */
 static const struct am_api check_table = {
-#define AM_API(ret_, name_, ...) \
-    .name_ = (AM_EFFECT_##name_ & ~AM_SETS) ? check_##name_ : NULL,
-#include "api/api.def"
+#define AM_CALL(name_, ...) .name_ = check_##name_,
+#include "layer/calls.def"
+#undef AM_CALL
 };
 
 /*

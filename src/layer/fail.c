@@ -39,9 +39,10 @@ static const char *const names[] = {
 #include "api/api.def"
 };
 
-static const unsigned short effects[] = {
-#define AM_API(ret_, name_, ...) AM_EFFECT_##name_,
-#include "api/api.def"
+static const unsigned short effects[AM_API_COUNT] = {
+#define AM_CALL(name_, effect_, ...) [AM_API_##name_] = effect_,
+#include "layer/calls.def"
+#undef AM_CALL
 };
 
 /* How a function fails when there is no memory, or no more of what it makes. */
