@@ -14,7 +14,6 @@
 #define FUNCTIONS_MAX 65536u
 #define STRUCTS_MAX 4096u
 #define MODULES_MAX 65536u
-#define CODES_MAX 4096u
 
 /* Enlarges an array of `size` bytes each, so that [wanted] exists and is zero. */
 static bool array_grow(struct trace *trace, void **array, uint32_t *n, uint64_t wanted,
@@ -212,50 +211,37 @@ static void struct_define(struct trace *trace, struct trace_process *process,
     process->structure[number] = made;
 }
 
-/* The index of the first code that is not below `code`. */
-static size_t code_index(const struct trace *trace, int64_t code)
+static int code_compare(const struct trace_code *a, const struct trace_code *b)
 {
-    size_t low = 0;
-    size_t high = trace->n_codes;
-
-    while (low < high) {
-        size_t middle = (low + high) / 2;
-
-        if (trace->code[middle].code < code)
-            low = middle + 1;
-        else
-            high = middle;
-    }
-    return low;
+    return (a->code > b->code) - (a->code < b->code);
 }
+
+RB_GENERATE_INTERNAL(trace_codes, trace_code, node, code_compare,
+                     __attribute__((unused)) static)
 
 static void code_define(struct trace *trace, struct am_input *in)
 {
     int64_t code = am_get_signed(in);
-    size_t at = code_index(trace, code);
-    bool is_known = at < trace->n_codes && trace->code[at].code == code;
-    char *name = is_known || trace->n_codes >= CODES_MAX ? NULL : text_get(in);
-    void *larger = name != NULL && trace_charge(trace, strlen(name) + sizeof *trace->code)
-                       ? realloc(trace->code, (trace->n_codes + 1) * sizeof *trace->code)
-                       : NULL;
+    size_t n;
+    const uint8_t *name = am_get_bytes(in, &n);
+    struct trace_code *made;
 
-    if (larger == NULL) {
-        free(name);
+    if (in->is_bad || trace_code(trace, code) != NULL ||
+        !trace_charge(trace, sizeof *made + n + 1) ||
+        (made = calloc(1, sizeof *made + n + 1)) == NULL)
         return;
-    }
-    trace->code = larger;
-    memmove(&trace->code[at + 1], &trace->code[at],
-            (trace->n_codes++ - at) * sizeof *trace->code);
-    trace->code[at].code = code;
-    trace->code[at].name = name;
+    made->code = code;
+    memcpy(made->name, name, n);
+    RB_INSERT(trace_codes, &trace->codes, made);
 }
 
 const char *trace_code(const struct trace *trace, int64_t code)
 {
-    size_t at = code_index(trace, code);
+    struct trace_code key = {.code = code};
+    const struct trace_code *found =
+        RB_FIND(trace_codes, (struct trace_codes *)&trace->codes, &key);
 
-    return at < trace->n_codes && trace->code[at].code == code ? trace->code[at].name
-                                                               : NULL;
+    return found != NULL ? found->name : NULL;
 }
 
 /* ---- modules and stacks ---- */
@@ -283,93 +269,77 @@ static void module_define(struct trace *trace, struct trace_process *process,
     process->module[number] = made;
 }
 
-/* The slot of a stack's number, or the empty one where it belongs; there are slots. */
-static uint32_t *stack_slot(const struct trace_process *process, uint32_t number)
+static int stack_compare(const struct trace_stack *a, const struct trace_stack *b)
 {
-    uint32_t mask = process->n_stack_slots - 1;
-    uint32_t i = (number * 0x9e3779b1u) & mask;
-
-    while (process->stack_slot[i] != 0 &&
-           process->stack[process->stack_slot[i] - 1].number != number)
-        i = (i + 1) & mask;
-    return &process->stack_slot[i];
+    return (a->number > b->number) - (a->number < b->number);
 }
+
+RB_GENERATE_INTERNAL(trace_stacks, trace_stack, node, stack_compare,
+                     __attribute__((unused)) static)
 
 const struct trace_stack *trace_stack_find(const struct trace_process *process,
                                            uint32_t number)
 {
-    uint32_t index = process->n_stack_slots > 0 ? *stack_slot(process, number) : 0;
+    struct trace_stack key = {.number = number};
 
-    return index > 0 ? &process->stack[index - 1] : NULL;
+    return RB_FIND(trace_stacks, (struct trace_stacks *)&process->stacks, &key);
 }
 
-/* Doubles the hash table when it is half full. */
-static bool stack_slots_grow(struct trace *trace, struct trace_process *process)
+static void stack_free(struct trace_stack *stack)
 {
-    uint32_t n = process->n_stack_slots > 0 ? 2 * process->n_stack_slots : 64;
-    uint32_t *slots;
-
-    if (2 * (process->n_stacks + 1) <= process->n_stack_slots)
-        return true;
-    slots = n < (1u << 30) && trace_charge(trace, n * sizeof *slots)
-                ? calloc(n, sizeof *slots)
-                : NULL;
-    if (slots == NULL)
-        return false;
-    trace_discharge(trace, process->n_stack_slots * sizeof *slots);
-    free(process->stack_slot);
-    process->stack_slot = slots;
-    process->n_stack_slots = n;
-    for (uint32_t i = 0; i < process->n_stacks; i++)
-        *stack_slot(process, process->stack[i].number) = i + 1;
-    return true;
+    free(stack->frame);
+    free(stack->python);
+    free(stack);
 }
 
-/* Numbers are sparse, so the table grows with the number of stacks and not with numbers. */
-static bool stack_add(struct trace *trace, struct trace_process *process,
-                      const struct trace_stack *stack, uint64_t size)
+/* Owns the stack, whose other allocation has `size` bytes. */
+static void stack_add(struct trace *trace, struct trace_process *process,
+                      struct trace_stack *stack, uint64_t size)
 {
-    if (!stack_slots_grow(trace, process) || *stack_slot(process, stack->number) != 0 ||
-        !array_grow(trace, (void **)&process->stack, &process->max_stacks,
-                    process->n_stacks, sizeof *process->stack, UINT32_MAX) ||
-        !trace_charge(trace, size))
-        return false;
-    process->stack[process->n_stacks++] = *stack;
-    *stack_slot(process, stack->number) = process->n_stacks;
-    return true;
+    if (trace_stack_find(process, stack->number) != NULL ||
+        !trace_charge(trace, sizeof *stack + size))
+        stack_free(stack);
+    else
+        RB_INSERT(trace_stacks, &process->stacks, stack);
 }
 
 static void stack_define(struct trace *trace, struct trace_process *process,
                          struct am_input *in)
 {
     uint64_t number = am_get_varint(in);
-    struct trace_stack made = {.number = (uint32_t)number,
-                               .era = (uint32_t)am_get_varint(in)};
+    uint64_t era = am_get_varint(in);
     uint64_t n = am_get_varint(in);
     uint64_t frame = 0;
+    struct trace_stack *made;
 
     if (in->is_bad || n > 4096 || n > (uint64_t)(in->end - in->at) ||
-        number >= AM_TRACE_PYTHON_STACKS)
+        number >= AM_TRACE_PYTHON_STACKS || (made = calloc(1, sizeof *made)) == NULL)
         return;
-    made.n = (uint32_t)n;
-    made.frame = calloc(n + 1, sizeof *made.frame);
-    if (made.frame == NULL)
-        return;
-    for (uint64_t i = 0; i < n; i++)
-        made.frame[i] = frame += (uint64_t)am_get_signed(in);
-    if (!stack_add(trace, process, &made, n * sizeof *made.frame))
-        free(made.frame);
+    made->number = (uint32_t)number;
+    made->era = (uint32_t)era;
+    made->frame = calloc(n + 1, sizeof *made->frame);
+    if (made->frame != NULL)
+        made->n = (uint32_t)n;
+    for (uint64_t i = 0; i < made->n; i++)
+        made->frame[i] = frame += (uint64_t)am_get_signed(in);
+    stack_add(trace, process, made, n * sizeof *made->frame);
 }
 
 static void python_define(struct trace *trace, struct trace_process *process,
                           struct am_input *in)
 {
     uint64_t number = am_get_varint(in);
-    struct trace_stack made = {.number = AM_TRACE_PYTHON_STACKS + (uint32_t)number};
+    struct trace_stack *made =
+        number < AM_TRACE_PYTHON_STACKS ? calloc(1, sizeof *made) : NULL;
 
-    made.python = number < AM_TRACE_PYTHON_STACKS ? text_get(in) : NULL;
-    if (made.python == NULL || !stack_add(trace, process, &made, strlen(made.python) + 1))
-        free(made.python);
+    if (made == NULL)
+        return;
+    made->number = AM_TRACE_PYTHON_STACKS + (uint32_t)number;
+    made->python = text_get(in);
+    if (made->python != NULL)
+        stack_add(trace, process, made, strlen(made->python) + 1);
+    else
+        stack_free(made);
 }
 
 const struct trace_module *trace_module_find(const struct trace_process *process,
@@ -440,6 +410,8 @@ void trace_define(struct trace *trace, struct trace_process *process, unsigned k
 
 static void process_free(struct trace_process *process)
 {
+    struct trace_stack *stack;
+
     if (process == NULL)
         return;
     for (uint32_t i = 0; i < process->n_functions; i++) {
@@ -453,25 +425,26 @@ static void process_free(struct trace_process *process)
         free(process->module[i].path);
         free(process->module[i].build_id);
     }
-    for (uint32_t i = 0; i < process->n_stacks; i++) {
-        free(process->stack[i].frame);
-        free(process->stack[i].python);
+    while ((stack = RB_ROOT(&process->stacks)) != NULL) {
+        RB_REMOVE(trace_stacks, &process->stacks, stack);
+        stack_free(stack);
     }
     free(process->function);
     free(process->structure);
     free(process->module);
-    free(process->stack);
-    free(process->stack_slot);
     free(process->about);
     free(process);
 }
 
 void trace_processes_free(struct trace *trace)
 {
+    struct trace_code *code;
+
     for (uint32_t i = 0; i < trace->n_processes; i++)
         process_free(trace->process[i]);
     free(trace->process);
-    for (size_t i = 0; i < trace->n_codes; i++)
-        free(trace->code[i].name);
-    free(trace->code);
+    while ((code = RB_ROOT(&trace->codes)) != NULL) {
+        RB_REMOVE(trace_codes, &trace->codes, code);
+        free(code);
+    }
 }

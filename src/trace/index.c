@@ -1,5 +1,5 @@
 /*
- * The index of a file's chunks, and the order of threads.
+ * The index of a file's chunks, and its threads.
  *
  * One scan reads the header of each slot and the frames of packs.  Chunks are sorted by
  * process, thread, begin time and number.  The begin time separates two threads that had
@@ -436,88 +436,17 @@ bool trace_chunk_next(struct trace *trace, struct trace_cursor *cursor)
     return false;
 }
 
-/* ---- the order of threads ---- */
+/* ---- the threads ---- */
 
-static bool is_before(const struct trace_cursor *a, const struct trace_cursor *b)
+static int cursor_compare(const struct trace_cursor *a, const struct trace_cursor *b)
 {
-    if (a->has_event != b->has_event)
-        return a->has_event;
-    return a->event.time < b->event.time;
+    if (a->process != b->process)
+        return a->process < b->process ? -1 : 1;
+    return (a->thread > b->thread) - (a->thread < b->thread);
 }
 
-static void heap_swap(struct trace *trace, size_t a, size_t b)
-{
-    struct trace_cursor *cursor = trace->cursor[a];
-
-    trace->cursor[a] = trace->cursor[b];
-    trace->cursor[b] = cursor;
-    trace->cursor[a]->place = a;
-    trace->cursor[b]->place = b;
-}
-
-void trace_heap_fix(struct trace *trace, struct trace_cursor *cursor)
-{
-    size_t at = cursor->place;
-
-    while (at > 0 && is_before(cursor, trace->cursor[(at - 1) / 2])) {
-        heap_swap(trace, at, (at - 1) / 2);
-        at = (at - 1) / 2;
-    }
-    for (;;) {
-        size_t child = 2 * at + 1;
-
-        if (child + 1 < trace->n_cursors &&
-            is_before(trace->cursor[child + 1], trace->cursor[child]))
-            child++;
-        if (child >= trace->n_cursors ||
-            !is_before(trace->cursor[child], trace->cursor[at]))
-            return;
-        heap_swap(trace, at, child);
-        at = child;
-    }
-}
-
-struct trace_cursor *trace_heap_first(struct trace *trace)
-{
-    return trace->n_cursors > 0 && trace->cursor[0]->has_event ? trace->cursor[0] : NULL;
-}
-
-static bool cursors_reserve(struct trace *trace)
-{
-    size_t larger = trace->max_cursors > 0 ? 2 * trace->max_cursors : 64;
-    void *heap;
-    void *by_name;
-
-    if (trace->n_cursors < trace->max_cursors)
-        return true;
-    heap = realloc(trace->cursor, larger * sizeof *trace->cursor);
-    if (heap != NULL)
-        trace->cursor = heap;
-    by_name = realloc(trace->by_name, larger * sizeof *trace->by_name);
-    if (by_name != NULL)
-        trace->by_name = by_name;
-    if (heap == NULL || by_name == NULL)
-        return false;
-    trace->max_cursors = larger;
-    return true;
-}
-
-static void cursor_add(struct trace *trace, uint32_t process, uint32_t thread)
-{
-    struct trace_cursor *cursor =
-        trace_charge(trace, sizeof *cursor) ? calloc(1, sizeof *cursor) : NULL;
-
-    if (cursor == NULL || !cursors_reserve(trace)) {
-        free(cursor);
-        trace->about.n_damaged++;
-        return;
-    }
-    cursor->process = process;
-    cursor->thread = thread;
-    cursor->place = trace->n_cursors;
-    trace->by_name[trace->n_cursors] = cursor;
-    trace->cursor[trace->n_cursors++] = cursor;
-}
+RB_GENERATE_INTERNAL(trace_cursors, trace_cursor, node, cursor_compare,
+                     __attribute__((unused)) static)
 
 /* Reads the definitions of all processes, before their calls. */
 static void definitions_read(struct trace *trace)
@@ -553,54 +482,45 @@ static void definitions_read(struct trace *trace)
     }
 }
 
-static int cursor_compare(const void *left, const void *right)
-{
-    const struct trace_cursor *a = *(struct trace_cursor *const *)left;
-    const struct trace_cursor *b = *(struct trace_cursor *const *)right;
-
-    if (a->process != b->process)
-        return a->process < b->process ? -1 : 1;
-    return (a->thread > b->thread) - (a->thread < b->thread);
-}
-
-/* Adds a cursor for each thread without one; both lists are sorted by process and thread. */
+/* Adds a cursor for each thread without one; chunks are sorted by process and thread. */
 static void cursors_add(struct trace *trace)
 {
-    size_t n_known = trace->n_cursors;
-    size_t known = 0;
-
     for (size_t i = 0; i < trace->n_chunks; i++) {
         const struct trace_chunk *chunk = &trace->chunk[i];
-        struct trace_cursor wanted = {.process = chunk->process, .thread = chunk->thread};
-        const struct trace_cursor *key = &wanted;
+        struct trace_cursor *cursor;
 
-        if (chunk->thread == 0 ||
-            (i > 0 && trace->chunk[i - 1].process == chunk->process &&
-             trace->chunk[i - 1].thread == chunk->thread))
+        if (chunk->thread == 0 || (i > 0 && chunk[-1].process == chunk->process &&
+                                   chunk[-1].thread == chunk->thread))
             continue;
-        while (known < n_known && cursor_compare(&trace->by_name[known], &key) < 0)
-            known++;
-        if (known == n_known || cursor_compare(&trace->by_name[known], &key) != 0)
-            cursor_add(trace, chunk->process, chunk->thread);
+        cursor = trace_charge(trace, sizeof *cursor) ? calloc(1, sizeof *cursor) : NULL;
+        if (cursor == NULL) {
+            trace->about.n_damaged++;
+            continue;
+        }
+        cursor->process = chunk->process;
+        cursor->thread = chunk->thread;
+        if (RB_INSERT(trace_cursors, &trace->cursors, cursor) != NULL) {
+            trace_discharge(trace, sizeof *cursor);
+            free(cursor);
+        }
     }
-    if (trace->n_cursors > 0)
-        qsort(trace->by_name, trace->n_cursors, sizeof *trace->by_name, cursor_compare);
 }
 
 static void cursors_fill(struct trace *trace)
 {
+    struct trace_cursor *cursor;
+
     cursors_add(trace);
-    for (size_t i = 0; i < trace->n_cursors; i++)
-        trace_cursor_fill(trace, trace->cursor[i]);
-    for (size_t i = trace->n_cursors; i > 0; i--)
-        trace_heap_fix(trace, trace->cursor[i - 1]);
+    RB_FOREACH (cursor, trace_cursors, &trace->cursors)
+        trace_cursor_fill(trace, cursor);
 }
 
 /* More of a chunk that was read before its thread had filled it. */
 static void cursors_reload(struct trace *trace)
 {
-    for (size_t i = 0; i < trace->n_cursors; i++) {
-        struct trace_cursor *cursor = trace->cursor[i];
+    struct trace_cursor *cursor;
+
+    RB_FOREACH (cursor, trace_cursors, &trace->cursors) {
         const struct trace_chunk *chunk;
         uint32_t used;
         uint32_t pending;
@@ -667,9 +587,13 @@ struct trace *trace_open(const char *path, char *why)
 
 static void cursors_close(struct trace *trace)
 {
-    for (size_t i = 0; i < trace->n_cursors; i++)
-        trace_cursor_close(trace, trace->cursor[i]);
-    trace->n_cursors = 0;
+    struct trace_cursor *cursor;
+
+    while ((cursor = RB_ROOT(&trace->cursors)) != NULL) {
+        RB_REMOVE(trace_cursors, &trace->cursors, cursor);
+        trace_cursor_close(trace, cursor);
+    }
+    RB_INIT(&trace->ready);
     trace->given = NULL;
 }
 
@@ -679,8 +603,6 @@ void trace_close(struct trace *trace)
         return;
     cursors_close(trace);
     trace_processes_free(trace);
-    free(trace->cursor);
-    free(trace->by_name);
     free(trace->chunk);
     free(trace->buffer);
     free(trace->payload);
@@ -700,10 +622,7 @@ bool trace_rewind(struct trace *trace, char *why)
 
 bool trace_refresh(struct trace *trace, char *why)
 {
-    if (trace->given != NULL) { /* the caller has used its event */
-        trace->given->has_event = false;
-        trace->given = NULL;
-    }
+    trace_given_end(trace);
     if (!index_make(trace, why))
         return false;
     cursors_reload(trace);

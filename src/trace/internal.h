@@ -29,8 +29,17 @@ struct trace_open {
     uint64_t size; /* counted against the memory bound */
 };
 
+/* The name of a code. */
+struct trace_code {
+    RB_ENTRY(trace_code) node; /* by code */
+    int64_t code;
+    char name[];
+};
+
 /* How far a thread is read. */
 struct trace_cursor {
+    RB_ENTRY(trace_cursor) node;  /* by process and thread */
+    RB_ENTRY(trace_cursor) ready; /* has_event: by time */
     uint32_t process;
     uint32_t thread;
     uint64_t began; /* with `number`: the chunk that is being read */
@@ -48,7 +57,6 @@ struct trace_cursor {
     struct trace_open *open[TRACE_DEPTH_MAX];
     uint32_t n_open;
     struct trace_open *closed; /* the last event's arguments may lie in it */
-    size_t place;              /* in the heap */
     uint64_t *item;            /* elements of the event's arrays */
     size_t n_items, max_items;
 };
@@ -62,27 +70,23 @@ struct trace {
     size_t n_chunks, max_chunks;
     struct trace_process **process; /* by number - 1 */
     uint32_t n_processes;
-    struct {
-        int64_t code;
-        char *name;
-    } * code; /* sorted */
-    size_t n_codes;
-    struct trace_cursor **cursor;  /* a heap by time: the first is the earliest */
-    struct trace_cursor **by_name; /* the same, sorted by process and thread */
-    size_t n_cursors, max_cursors;
-    struct trace_cursor *given; /* whose event the caller has */
-    uint8_t *buffer;            /* a slot */
-    uint8_t *payload;           /* TRACE_PAYLOAD bytes: a decompressed chunk */
+    RB_HEAD(trace_codes, trace_code) codes;
+    RB_HEAD(trace_cursors, trace_cursor) cursors;
+    RB_HEAD(trace_ready, trace_cursor) ready; /* with an event */
+    struct trace_cursor *given;               /* whose event the caller has */
+    uint8_t *buffer;                          /* a slot */
+    uint8_t *payload; /* TRACE_PAYLOAD bytes: a decompressed chunk */
 };
 
 /* index.c */
 bool trace_chunk_next(struct trace *trace, struct trace_cursor *cursor);
 void trace_cursor_data_free(struct trace *trace, struct trace_cursor *cursor);
-void trace_heap_fix(struct trace *trace, struct trace_cursor *cursor);
-struct trace_cursor *trace_heap_first(struct trace *trace);
 
 /* reader.c */
+/* Reads the next event of a cursor that has none. */
 void trace_cursor_fill(struct trace *trace, struct trace_cursor *cursor);
+/* The caller has used the event that it was given; the cursor whose event it was, or NULL. */
+struct trace_cursor *trace_given_end(struct trace *trace);
 void trace_cursor_close(struct trace *trace, struct trace_cursor *cursor);
 /* Discards calls that were begun and not ended. */
 void trace_cursor_reset(struct trace *trace, struct trace_cursor *cursor);

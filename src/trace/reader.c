@@ -374,27 +374,52 @@ static bool cursor_advance(struct trace *trace, struct trace_cursor *cursor)
     }
 }
 
-bool trace_next(struct trace *trace, struct trace_event *ret_event)
-{
-    struct trace_cursor *first = NULL;
+/* ---- the order of threads ---- */
 
-    if (trace->given != NULL) {
-        trace->given->has_event = cursor_advance(trace, trace->given);
-        trace_heap_fix(trace, trace->given);
-        trace->given = NULL;
+static int ready_compare(const struct trace_cursor *a, const struct trace_cursor *b)
+{
+    if (a->event.time != b->event.time)
+        return a->event.time < b->event.time ? -1 : 1;
+    if (a->process != b->process)
+        return a->process < b->process ? -1 : 1;
+    return (a->thread > b->thread) - (a->thread < b->thread);
+}
+
+RB_GENERATE_INTERNAL(trace_ready, trace_cursor, ready, ready_compare,
+                     __attribute__((unused)) static)
+
+struct trace_cursor *trace_given_end(struct trace *trace)
+{
+    struct trace_cursor *given = trace->given;
+
+    if (given != NULL) {
+        RB_REMOVE(trace_ready, &trace->ready, given);
+        given->has_event = false;
     }
-    first = trace_heap_first(trace);
-    if (first == NULL)
-        return false;
-    *ret_event = first->event;
-    trace->given = first;
-    return true;
+    trace->given = NULL;
+    return given;
 }
 
 void trace_cursor_fill(struct trace *trace, struct trace_cursor *cursor)
 {
-    if (!cursor->has_event)
-        cursor->has_event = cursor_advance(trace, cursor);
+    if (cursor->has_event)
+        return;
+    cursor->has_event = cursor_advance(trace, cursor);
+    if (cursor->has_event)
+        RB_INSERT(trace_ready, &trace->ready, cursor);
+}
+
+bool trace_next(struct trace *trace, struct trace_event *ret_event)
+{
+    struct trace_cursor *given = trace_given_end(trace);
+
+    if (given != NULL)
+        trace_cursor_fill(trace, given);
+    trace->given = RB_MIN(trace_ready, &trace->ready);
+    if (trace->given == NULL)
+        return false;
+    *ret_event = trace->given->event;
+    return true;
 }
 
 void trace_cursor_reset(struct trace *trace, struct trace_cursor *cursor)

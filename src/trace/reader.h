@@ -8,6 +8,7 @@
 #ifndef AM_TRACE_READER_H
 #define AM_TRACE_READER_H
 
+#include <bsd/sys/tree.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -56,6 +57,7 @@ struct trace_module {
 };
 
 struct trace_stack {
+    RB_ENTRY(trace_stack) node; /* of its process, by number */
     uint32_t number;
     uint32_t era; /* how many modules there were */
     uint32_t n;
@@ -76,10 +78,7 @@ struct trace_process {
     uint32_t n_structs;
     struct trace_module *module;
     uint32_t n_modules;
-    struct trace_stack *stack; /* in the order of their records: trace_stack_find() */
-    uint32_t n_stacks, max_stacks;
-    uint32_t *stack_slot; /* hash table: index into stack + 1; 0: empty */
-    uint32_t n_stack_slots;
+    RB_HEAD(trace_stacks, trace_stack) stacks;
 };
 
 /* An argument or a result. */
