@@ -11,11 +11,9 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* The number of the Python stack of the call that this thread is in; 0: none. */
+/* The number (stacks.h) of the Python stack of the call that this thread is in; 0: none. */
 uint32_t am_python_take(void);
 
-/* The text that the binding gave, for a number that is not 0. */
-const char *am_python_text(uint32_t stack);
 /* As an array of JSON: [[function,file,line],..]; the caller's. */
 json_t *am_python_json(uint32_t stack);
 /* As objects with "function", "file" and "line"; the caller's. */

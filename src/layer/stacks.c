@@ -23,13 +23,14 @@
 #define PAGE_STACKS (1u << 12) /* of the table number -> stack */
 #define PAGES_MAX (1u << 10)   /* so there are at most 4 million */
 
-/* Written once, then only read. */
+/* Frames, or a text, of which n is 0.  Written once, then only read. */
 struct stack {
     struct stack *next; /* in the bucket; older ones follow */
     uint64_t hash;
     uint32_t number;
     uint32_t era;
-    uint32_t n;
+    uint32_t n;    /* frames */
+    uint32_t size; /* bytes */
     uintptr_t frame[];
 };
 
@@ -43,8 +44,7 @@ static struct {
     _Atomic(struct stack **) page[PAGES_MAX];
     struct am_lock lock;
     _Atomic uint32_t n;
-    size_t bytes; /* lock */
-    char *arena;  /* lock; what is left of it */
+    char *arena; /* lock; what is left of it */
     size_t room;
 } stacks = {
     .once = PTHREAD_ONCE_INIT,
@@ -118,29 +118,34 @@ void am_stacks_set_depth(unsigned n)
     depth = n < AM_STACK_FRAMES_MAX ? n : AM_STACK_FRAMES_MAX;
 }
 
-static int frames_take(void **frames)
+static uint64_t content_hash(const void *content, size_t size)
 {
-    return stacks.unwind(frames, (int)atomic_load_explicit(&depth, memory_order_relaxed));
-}
+    uint64_t hash = size;
 
-static uint64_t frames_hash(const uintptr_t *frame, uint32_t n)
-{
-    uint64_t hash = n;
+    for (size_t at = 0; at < size; at += sizeof(uint64_t)) {
+        size_t left = size - at;
+        uint64_t word = 0;
 
-    for (uint32_t i = 0; i < n; i++) {
-        hash = (hash ^ frame[i]) * UINT64_C(0x9e3779b97f4a7c15);
+        memcpy(&word, (const char *)content + at,
+               left < sizeof word ? left : sizeof word);
+        hash = (hash ^ word) * UINT64_C(0x9e3779b97f4a7c15);
         hash ^= hash >> 29;
     }
     return hash;
 }
 
-static const struct stack *stack_find(const uintptr_t *frame, uint32_t n, uint64_t hash)
+static bool is_equal(const struct stack *s, const void *content, uint32_t n, size_t size)
+{
+    return s->n == n && s->size == size && memcmp(s->frame, content, size) == 0;
+}
+
+static const struct stack *stack_find(const void *content, uint32_t n, size_t size,
+                                      uint64_t hash)
 {
     const struct stack *s =
         atomic_load_explicit(&stacks.bucket[hash % BUCKETS], memory_order_acquire);
 
-    while (s != NULL &&
-           (s->hash != hash || s->n != n || memcmp(s->frame, frame, n * sizeof *frame)))
+    while (s != NULL && (s->hash != hash || !is_equal(s, content, n, size)))
         s = s->next;
     return s;
 }
@@ -150,6 +155,9 @@ static void *arena_take_locked(size_t size)
 {
     void *at;
 
+    size = am_align_up(size, sizeof(uintptr_t));
+    if (size > ARENA_SIZE)
+        return NULL;
     if (size > stacks.room) {
         at = am_sys_mmap(NULL, ARENA_SIZE, PROT_READ | PROT_WRITE,
                          MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
@@ -161,7 +169,6 @@ static void *arena_take_locked(size_t size)
     at = stacks.arena;
     stacks.arena += size;
     stacks.room -= size;
-    stacks.bytes += size;
     return at;
 }
 
@@ -182,7 +189,8 @@ static struct stack **slot_take_locked(uint32_t number)
     return &stacks.page[page][number % PAGE_STACKS];
 }
 
-static const struct stack *stack_add(const uintptr_t *frame, uint32_t n, uint64_t hash)
+static const struct stack *stack_add(const void *content, uint32_t n, size_t size,
+                                     uint64_t hash)
 {
     uint32_t era = am_modules_update();
     struct stack *s = NULL;
@@ -190,18 +198,19 @@ static const struct stack *stack_add(const uintptr_t *frame, uint32_t n, uint64_
     const struct stack *found;
 
     am_lock(&stacks.lock);
-    found = stack_find(frame, n, hash);
+    found = stack_find(content, n, size, hash);
     if (found == NULL) {
         slot = slot_take_locked(stacks.n + 1);
         if (slot != NULL)
-            s = arena_take_locked(sizeof *s + n * sizeof *frame);
+            s = arena_take_locked(sizeof *s + size);
     }
     if (s != NULL) {
         s->hash = hash;
         s->number = stacks.n + 1;
         s->era = era;
         s->n = n;
-        memcpy(s->frame, frame, n * sizeof *frame);
+        s->size = (uint32_t)size;
+        memcpy(s->frame, content, size);
         *slot = s;
         /* Behind the slot: the acquire in am_stack_frames() is its partner. */
         atomic_store_explicit(&stacks.n, s->number, memory_order_release);
@@ -218,64 +227,58 @@ static bool is_own(uintptr_t addr)
     return stacks.own_start <= addr && addr < stacks.own_end;
 }
 
-/* The number of n frames. */
-static const struct stack *stack_enter(const uintptr_t *frame, uint32_t n)
+/* The entry of n frames, or of a text; NULL: the table is full. */
+static const struct stack *stack_enter(const void *content, uint32_t n, size_t size)
 {
-    const struct stack *s = last;
-    uint64_t hash;
+    uint64_t hash = content_hash(content, size);
+    const struct stack *s = stack_find(content, n, size, hash);
 
-    if (s != NULL && s->n == n && memcmp(s->frame, frame, n * sizeof *frame) == 0)
-        return s;
-    hash = frames_hash(frame, n);
-    s = stack_find(frame, n, hash);
-    if (s == NULL)
-        s = stack_add(frame, n, hash);
-    last = s;
-    return s;
+    return s != NULL ? s : stack_add(content, n, size, hash);
+}
+
+/* instruction: 0, or where a signal came. */
+static uint32_t stack_take(uintptr_t instruction)
+{
+    void *frames[AM_STACK_FRAMES_MAX];
+    uintptr_t *frame = (uintptr_t *)frames;
+    size_t n;
+    int all;
+
+    if (is_taking)
+        return 0;
+    is_taking = true;
+    all = stacks.unwind(frames, (int)atomic_load_explicit(&depth, memory_order_relaxed));
+    n = all > 0 ? (size_t)all : 0;
+    while (n > 0 && (instruction != 0 ? *frame != instruction : is_own(*frame))) {
+        frame++;
+        n--;
+    }
+    if (instruction != 0 && n == 0) { /* the unwinder did not come so far */
+        frame = (uintptr_t *)frames;
+        n = 1;
+    }
+    if (instruction != 0)
+        *frame = instruction + 1; /* as if it were what a call returns to */
+    if (last == NULL || !is_equal(last, frame, (uint32_t)n, n * sizeof *frame))
+        last = stack_enter(frame, (uint32_t)n, n * sizeof *frame);
+    is_taking = false;
+    return last != NULL ? last->number : 0;
 }
 
 uint32_t am_stack_take(void)
 {
-    void *frames[AM_STACK_FRAMES_MAX];
-    const uintptr_t *frame = (const uintptr_t *)frames;
-    const struct stack *s;
-    uint32_t n;
-    int all;
-
-    if (is_taking)
-        return 0;
-    is_taking = true;
-    all = frames_take(frames);
-    n = all > 0 ? (uint32_t)all : 0;
-    for (; n > 0 && is_own(*frame); n--)
-        frame++;
-    s = stack_enter(frame, n);
-    is_taking = false;
-    return s != NULL ? s->number : 0;
+    return stack_take(0);
 }
 
 uint32_t am_stack_take_from(uintptr_t instruction)
 {
-    void *frames[AM_STACK_FRAMES_MAX];
-    uintptr_t *frame = (uintptr_t *)frames;
-    const struct stack *s;
-    uint32_t n;
-    int all;
+    return stack_take(instruction);
+}
 
-    if (is_taking)
-        return 0;
-    is_taking = true;
-    all = frames_take(frames);
-    n = all > 0 ? (uint32_t)all : 0;
-    for (; n > 0 && *frame != instruction; n--)
-        frame++;
-    if (n == 0) { /* the unwinder did not come so far */
-        frame = (uintptr_t *)frames;
-        n = 1;
-    }
-    *frame = instruction + 1; /* as if it were what a call returns to */
-    s = stack_enter(frame, n);
-    is_taking = false;
+uint32_t am_stack_enter_text(const char *text)
+{
+    const struct stack *s = stack_enter(text, 0, strlen(text) + 1);
+
     return s != NULL ? s->number : 0;
 }
 
@@ -290,8 +293,12 @@ const uintptr_t *am_stack_frames(uint32_t stack, size_t *ret_n, uint32_t *ret_er
     return s != NULL ? s->frame : NULL;
 }
 
-uint32_t am_stacks_count(size_t *ret_bytes)
+const char *am_stack_text(uint32_t stack)
 {
-    *ret_bytes = stacks.bytes;
+    return (const char *)stacks.page[stack / PAGE_STACKS][stack % PAGE_STACKS]->frame;
+}
+
+uint32_t am_stacks_count(void)
+{
     return stacks.n;
 }

@@ -46,7 +46,11 @@ uint32_t am_stack_take_from(uintptr_t instruction);
  */
 const uintptr_t *am_stack_frames(uint32_t stack, size_t *ret_n, uint32_t *ret_era);
 
-/* How many there are, and the bytes that they take. */
-uint32_t am_stacks_count(size_t *ret_bytes);
+/* A text in place of frames: its number, or 0 when the table is full; the text of a number. */
+uint32_t am_stack_enter_text(const char *text);
+const char *am_stack_text(uint32_t stack);
+
+/* How many there are. */
+uint32_t am_stacks_count(void);
 
 #endif

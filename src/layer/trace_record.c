@@ -28,7 +28,6 @@
 #define CALL_MAX 6144u  /* bytes of a call without its arrays, and of a stack */
 #define HALF_MAX 49152u /* bytes of its arrays */
 #define STACKS_MAX AM_TRACE_PYTHON_STACKS
-#define PYTHON_MAX (1u << 16)
 #define PATH_MAX_RECORDED 4096u
 
 struct writer {
@@ -52,7 +51,6 @@ static bool has_key;
 static atomic_bool has_stacks;
 /* Which stacks, and how many modules, are in the file already. */
 static _Atomic uint64_t stacks_written[STACKS_MAX / 64];
-static _Atomic uint64_t python_written[PYTHON_MAX / 64];
 static _Atomic uint32_t modules_written;
 static uint32_t definitions_generation;
 
@@ -60,14 +58,11 @@ void am_trace_stacks_set(bool wanted)
 {
     has_stacks = wanted;
     if (definitions_generation != am_trace_generation) {
-        size_t bytes;
-        uint32_t n = am_stacks_count(&bytes);
+        uint32_t n = am_stacks_count();
 
         /* Another file: a child by fork has its parent's stacks and writes them anew. */
         for (uint32_t i = 0; i <= n / 64 && i < STACKS_MAX / 64; i++)
             stacks_written[i] = 0;
-        for (uint32_t i = 0; i < PYTHON_MAX / 64; i++)
-            python_written[i] = 0;
         modules_written = 0;
         definitions_generation = am_trace_generation;
     }
@@ -243,7 +238,7 @@ __attribute__((noinline, cold)) static void stack_define(uint32_t stack)
 
 __attribute__((noinline, cold)) static void python_define(uint32_t stack)
 {
-    const char *text = am_python_text(stack);
+    const char *text = am_stack_text(stack);
     size_t n = strnlen(text, HALF_MAX);
     struct writer *w = writer_get((uint32_t)n + 64);
     uint8_t *at;
@@ -255,11 +250,11 @@ __attribute__((noinline, cold)) static void python_define(uint32_t stack)
     record_end(w, AM_TRACE_PYTHON, at);
 }
 
-/* Whether this thread is the first to set the bit. */
-static inline bool bit_claim(_Atomic uint64_t *words, uint32_t number)
+/* Whether this thread is the first to write the stack. */
+static inline bool bit_claim(uint32_t number)
 {
     uint64_t bit = UINT64_C(1) << (number % 64);
-    _Atomic uint64_t *word = &words[number / 64];
+    _Atomic uint64_t *word = &stacks_written[number / 64];
 
     return (atomic_load_explicit(word, memory_order_relaxed) & bit) == 0 &&
            (atomic_fetch_or(word, bit) & bit) == 0;
@@ -272,19 +267,18 @@ static inline bool bit_claim(_Atomic uint64_t *words, uint32_t number)
  */
 static inline uint32_t stack_take(void)
 {
-    uint32_t stack = am_python_take();
+    uint32_t python = am_python_take();
+    uint32_t stack = python != 0 ? python : am_stack_take();
 
-    if (stack != 0 && stack < PYTHON_MAX) {
-        if (bit_claim(python_written, stack))
-            python_define(stack);
-        return AM_TRACE_PYTHON_STACKS + stack;
-    }
-    stack = am_stack_take();
     if (stack == 0 || stack >= STACKS_MAX)
         return 0;
-    if (bit_claim(stacks_written, stack))
-        stack_define(stack);
-    return stack;
+    if (bit_claim(stack)) {
+        if (python != 0)
+            python_define(stack);
+        else
+            stack_define(stack);
+    }
+    return python != 0 ? AM_TRACE_PYTHON_STACKS + stack : stack;
 }
 
 /* ---- arguments ---- */
@@ -327,26 +321,36 @@ static inline bool is_result(char letter)
     return letter >= 'A' && letter <= 'Z';
 }
 
+/* A number, an argument or a result, by its letter in lower case; others are left out. */
+static inline uint8_t *number_put(struct writer *w, uint8_t *at, char letter,
+                                  const void *place)
+{
+    switch (letter) {
+    case 'p':
+        return pointer_put(w, at, load8(place));
+    case 'z':
+    case 'x':
+        return am_put_varint(at, load8(place));
+    case 'l':
+        return am_put_varint(at, am_zigzag((int64_t)load8(place)));
+    case 'i':
+    case 'e':
+        return am_put_varint(at, am_zigzag((int32_t)load4(place)));
+    case 'u':
+    case 'f':
+        return am_put_varint(at, load4(place));
+    case 'h':
+        return am_put_varint(at, *(const uint16_t *)place);
+    default:
+        return at;
+    }
+}
+
 /* An argument as it is passed; pointers to results only leave a bit in *empty. */
 static inline uint8_t *argument_put(struct writer *w, uint8_t *at,
                                     const struct am_trace_param *param, const void *arg)
 {
     switch (param->letter) {
-    case 'p':
-        return pointer_put(w, at, load8(arg));
-    case 'z':
-    case 'x':
-        return am_put_varint(at, load8(arg));
-    case 'l':
-        return am_put_varint(at, am_zigzag((int64_t)load8(arg)));
-    case 'i':
-    case 'e':
-        return am_put_varint(at, am_zigzag((int32_t)load4(arg)));
-    case 'u':
-    case 'f':
-        return am_put_varint(at, load4(arg));
-    case 'h':
-        return am_put_varint(at, *(const uint16_t *)arg);
     case 'v':
         return am_put_bytes(at, arg, param->size);
     case 's':
@@ -356,7 +360,7 @@ static inline uint8_t *argument_put(struct writer *w, uint8_t *at,
                    ? struct_put(at, param, *(const void *const *)arg)
                    : at;
     default:
-        return at;
+        return number_put(w, at, param->letter, arg);
     }
 }
 
@@ -380,27 +384,11 @@ static inline uint32_t empty_find(const struct am_trace_function *function,
 static inline uint8_t *result_put(struct writer *w, uint8_t *at,
                                   const struct am_trace_param *param, const void *place)
 {
-    switch (param->letter) {
-    case 'P':
-        return pointer_put(w, at, load8(place));
-    case 'Z':
-    case 'X':
-        return am_put_varint(at, load8(place));
-    case 'L':
-        return am_put_varint(at, am_zigzag((int64_t)load8(place)));
-    case 'I':
-    case 'E':
-        return am_put_varint(at, am_zigzag((int32_t)load4(place)));
-    case 'U':
-    case 'F':
-        return am_put_varint(at, load4(place));
-    case 'S':
+    if (param->letter == 'S')
         return text_put(at, place);
-    case 'T':
+    if (param->letter == 'T')
         return am_put_bytes(at, place, param->size);
-    default:
-        return at;
-    }
+    return number_put(w, at, (char)(param->letter + 'a' - 'A'), place);
 }
 
 /* How many elements an argument counts. */
@@ -483,14 +471,8 @@ static uint8_t *array_put(struct writer *w, uint8_t *at,
     }
     at = am_put_varint(at, n);
     for (uint64_t i = 0; i < n; i++) {
-        if (param->element == 'p')
-            at = pointer_put(w, at, load8(data + 8 * i));
-        else if (param->element == 'z')
-            at = am_put_varint(at, load8(data + 8 * i));
-        else if (param->element == 'f')
-            at = am_put_varint(at, load4(data + 4 * i));
-        else
-            at = am_put_varint(at, am_zigzag((int32_t)load4(data + 4 * i)));
+        at = number_put(w, at, param->element, data);
+        data += param->element == 'p' || param->element == 'z' ? 8 : 4;
     }
     return at;
 }
