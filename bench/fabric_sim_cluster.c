@@ -542,7 +542,7 @@ void sim_end_check(void)
             continue;
         sim_require(RB_ROOT(&node->registry.exports)->n_refs == 0,
                     "memory was not given back");
-        sim_require(node->registry.n_disconnected == 0 && node->importers.n == 0 &&
+        sim_require(TAILQ_EMPTY(&node->registry.leases) && node->importers.n == 0 &&
                         node->handshakes.n == 0,
                     "an importer that is gone is still in the records");
         sim_require(node->connections.slots.n == 0, "an importer kept a connection");

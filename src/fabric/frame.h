@@ -90,7 +90,7 @@ struct am_frame {
         } worker;
         struct {
             uint64_t id;
-            struct am_port_ticket ticket;
+            struct am_share_handle ticket;
             uint8_t source[4]; /* the IPv4 address that the importer's data comes from */
         } import;
         struct {

@@ -36,6 +36,7 @@ struct am_watch {
 
 /* Memory of another process, or the request for it. */
 struct am_peer_import {
+    RB_ENTRY(am_peer_import) node;   /* by its number */
     LIST_ENTRY(am_peer_import) next; /* of its peer */
     struct am_peer *peer;
     uint64_t number; /* for the program */
@@ -45,12 +46,14 @@ struct am_peer_import {
     bool is_replied;  /* the program has the memory */
     bool is_released; /* by the program; freed with the last move */
     uint32_t n_moves;
-    struct am_port_ticket ticket;
+    struct am_share_handle ticket;
     uint64_t grant; /* the exporter's number of the memory */
     uint32_t n_bytes;
     uint8_t bytes[AM_PORT_DESC];
     uint64_t size;
 };
+
+RB_HEAD(am_peer_imports, am_peer_import);
 
 /* What happens to a peer after the events of this iteration. */
 enum am_peer_action {
@@ -143,9 +146,8 @@ struct am_helper {
     struct am_conn_slots importers;
     struct am_conn_slots handshakes; /* peers that have not proved the key yet */
     size_t n_connections;            /* the limit for exporters, and for importers */
-    struct am_peer_import **imports; /* by number - 1; NULL: free */
-    size_t n_imports;
-    size_t first_free; /* all imports below are in use */
+    struct am_peer_imports imports;
+    uint64_t n_imports; /* so far */
     uint64_t next_tick;
     char where[128];
     uint16_t earlier_port; /* of the process that this one replaces; 0: none */

@@ -199,10 +199,23 @@ void am_link_close(struct am_link *link)
 
 /* ---- handshake ---- */
 
-/* The name of the host is used in messages, so it must be terminated. */
-static bool who_is_sane(const struct am_frame_who *who)
+/*
+ * The other process, if its MAC is right: the MAC is checked before the fields that it covers
+ * are used.  The name of the host is used in messages, so it must be terminated.
+ */
+static bool who_take(struct am_link *link, const struct am_frame_who *who,
+                     const uint8_t *given, const uint8_t *mac)
 {
-    return memchr(who->host, '\0', sizeof who->host) != NULL && who->zero == 0;
+    if (sodium_memcmp(given, mac, AM_FRAME_MAC) != 0) {
+        link_end(link, AM_LINK_KEY);
+        return false;
+    }
+    if (memchr(who->host, '\0', sizeof who->host) == NULL || who->zero != 0) {
+        link_end(link, AM_LINK_GARBAGE);
+        return false;
+    }
+    link->peer = *who;
+    return true;
 }
 
 static bool magic_is_right(struct am_link *link, const char *magic, uint32_t version)
@@ -235,7 +248,7 @@ static void hello_take(struct am_link *link, const uint8_t *bytes)
     queue_add(link, proof, sizeof *proof);
 }
 
-/* At the exporter.  The MAC is checked before the fields that it covers are used. */
+/* At the exporter. */
 static void proof_take(struct am_link *link, const uint8_t *bytes, uint64_t now)
 {
     struct am_welcome *welcome = &link->handshake.welcome;
@@ -245,15 +258,8 @@ static void proof_take(struct am_link *link, const uint8_t *bytes, uint64_t now)
     if (!magic_is_right(link, link->handshake.proof.magic, link->handshake.proof.version))
         return;
     proof_mac(link, mac);
-    if (sodium_memcmp(mac, link->handshake.proof.mac, sizeof mac) != 0) {
-        link_end(link, AM_LINK_KEY);
+    if (!who_take(link, &link->handshake.proof.who, link->handshake.proof.mac, mac))
         return;
-    }
-    if (!who_is_sane(&link->handshake.proof.who)) {
-        link_end(link, AM_LINK_GARBAGE);
-        return;
-    }
-    link->peer = link->handshake.proof.who;
     welcome->who = link->who;
     welcome_mac(link, welcome->mac);
     queue_add(link, welcome, sizeof *welcome);
@@ -268,16 +274,8 @@ static void welcome_take(struct am_link *link, const uint8_t *bytes, uint64_t no
 
     memcpy(welcome, bytes, sizeof *welcome);
     welcome_mac(link, mac);
-    if (sodium_memcmp(mac, welcome->mac, sizeof mac) != 0) {
-        link_end(link, AM_LINK_KEY);
-        return;
-    }
-    if (!who_is_sane(&welcome->who)) {
-        link_end(link, AM_LINK_GARBAGE);
-        return;
-    }
-    link->peer = welcome->who;
-    session_begin(link, now);
+    if (who_take(link, &welcome->who, welcome->mac, mac))
+        session_begin(link, now);
 }
 
 /* ---- input ---- */
@@ -381,34 +379,21 @@ void am_link_input(struct am_link *link, const void *bytes, size_t size, uint64_
 
 /* ---- time ---- */
 
-uint64_t am_link_tick(struct am_link *link, uint64_t now)
+void am_link_tick(struct am_link *link, uint64_t now)
 {
     uint64_t shake = link->is_server && AM_LINK_HANDSHAKE_NS < link->timeout_ns
                          ? AM_LINK_HANDSHAKE_NS
                          : link->timeout_ns;
-    uint64_t beat = link->timeout_ns / AM_LINK_HEARTBEATS;
     struct am_frame frame = {.kind = AM_FRAME_HEARTBEAT, .beat.n_used = link->n_used};
 
-    switch (link->state) {
-    case AM_LINK_HANDSHAKE:
-        if (now - link->begun >= shake)
-            link_end(link, AM_LINK_SLOW);
-        return link->state == AM_LINK_DEAD ? UINT64_MAX : link->begun + shake;
-    case AM_LINK_UP:
-        if (now - link->heard >= link->timeout_ns) {
-            link_end(link, AM_LINK_SILENT);
-            return UINT64_MAX;
-        }
-        if (now - link->sent >= beat)
-            am_link_send(link, &frame, now);
-        if (link->state == AM_LINK_DEAD)
-            return UINT64_MAX;
-        return link->sent + beat < link->heard + link->timeout_ns
-                   ? link->sent + beat
-                   : link->heard + link->timeout_ns;
-    default:
-        return UINT64_MAX;
-    }
+    if (link->state == AM_LINK_HANDSHAKE && now - link->begun >= shake)
+        link_end(link, AM_LINK_SLOW);
+    if (link->state != AM_LINK_UP)
+        return;
+    if (now - link->heard >= link->timeout_ns)
+        link_end(link, AM_LINK_SILENT);
+    else if (now - link->sent >= link->timeout_ns / AM_LINK_HEARTBEATS)
+        am_link_send(link, &frame, now);
 }
 
 const char *am_link_reason(const struct am_link *link)

@@ -115,8 +115,8 @@ void am_link_send(struct am_link *link, struct am_frame *frame, uint64_t now);
 size_t am_link_output(const struct am_link *link, const uint8_t **ret_bytes);
 void am_link_took(struct am_link *link, size_t size);
 
-/* Does what is due, and returns when it is to be called again. */
-uint64_t am_link_tick(struct am_link *link, uint64_t now);
+/* Does what is due. */
+void am_link_tick(struct am_link *link, uint64_t now);
 
 /* Why it is dead, as text. */
 const char *am_link_reason(const struct am_link *link);

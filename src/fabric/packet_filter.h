@@ -20,7 +20,6 @@
 #include "fabric/listen.h"
 
 #define AM_FILTER_NETWORKS 200
-#define AM_FILTER_TEXT 256
 
 struct am_packet_filter {
     const int *fds; /* sockets that listen */

@@ -11,6 +11,14 @@
 
 /* ---- imports ---- */
 
+static int import_compare(const struct am_peer_import *a, const struct am_peer_import *b)
+{
+    return (a->number > b->number) - (a->number < b->number);
+}
+
+RB_GENERATE_INTERNAL(am_peer_imports, am_peer_import, node, import_compare,
+                     __attribute__((unused)) static)
+
 static void import_refuse(struct am_peer_import *import, int32_t status, const char *why)
 {
     char name[192];
@@ -22,14 +30,11 @@ static void import_refuse(struct am_peer_import *import, int32_t status, const c
 static void import_free(struct am_peer_import *import)
 {
     struct am_peer *peer = import->peer;
-    size_t at = import->number - 1;
 
     LIST_REMOVE(import, next);
     peer->n_imports--;
     peer->n_grants -= import->is_granted;
-    am_helper.imports[at] = NULL;
-    if (at < am_helper.first_free)
-        am_helper.first_free = at;
+    RB_REMOVE(am_peer_imports, &am_helper.imports, import);
     free(import);
     if (peer->is_dead)
         am_peer_settle(peer); /* the last import frees the peer */
@@ -305,7 +310,9 @@ static void import_probe(struct am_peer_import *import)
 
 struct am_peer_import *am_peer_import_find(uint64_t number)
 {
-    return number - 1 < am_helper.n_imports ? am_helper.imports[number - 1] : NULL;
+    struct am_peer_import key = {.number = number};
+
+    return RB_FIND(am_peer_imports, &am_helper.imports, &key);
 }
 
 static void grant_take(struct am_peer *peer, const struct am_frame *frame)
@@ -371,34 +378,6 @@ void am_peer_frame(struct am_peer *peer, const struct am_frame *frame)
 
 /* ---- requests of the program ---- */
 
-static struct am_peer_import *import_make(void)
-{
-    struct am_peer_import *import = calloc(1, sizeof *import);
-    size_t at = am_helper.first_free;
-
-    if (import == NULL)
-        return NULL;
-    while (at < am_helper.n_imports && am_helper.imports[at] != NULL)
-        at++;
-    if (at == am_helper.n_imports) {
-        size_t n = 2 * am_helper.n_imports + 16;
-        struct am_peer_import **imports =
-            realloc(am_helper.imports, n * sizeof(struct am_peer_import *));
-
-        if (imports == NULL) {
-            free(import);
-            return NULL;
-        }
-        memset(imports + at, 0, (n - at) * sizeof(struct am_peer_import *));
-        am_helper.imports = imports;
-        am_helper.n_imports = n;
-    }
-    am_helper.imports[at] = import;
-    am_helper.first_free = at + 1;
-    import->number = at + 1;
-    return import;
-}
-
 static void import_begin(struct am_peer_import *import, struct am_peer *peer)
 {
     import->peer = peer;
@@ -413,13 +392,15 @@ static void import_begin(struct am_peer_import *import, struct am_peer *peer)
 void am_peer_import(const struct am_port_message *message)
 {
     struct am_peer *peer = am_peer_at(&message->import.place);
-    struct am_peer_import *import = peer != NULL ? import_make() : NULL;
+    struct am_peer_import *import = peer != NULL ? calloc(1, sizeof *import) : NULL;
 
     if (import == NULL) {
         am_helper_refuse(message->id, ACL_ERROR_BAD_ALLOC,
                          "the fabric process has no memory for an import");
         return;
     }
+    import->number = ++am_helper.n_imports;
+    RB_INSERT(am_peer_imports, &am_helper.imports, import);
     import->request = message->id;
     import->ticket = message->import.ticket;
     import_begin(import, peer);

@@ -16,6 +16,7 @@
 #include <stdint.h>
 
 #include "base/clock.h"
+#include "base/share_handle.h"
 
 #define AM_PORT_VERSION 7
 #define AM_PORT_SLOT_SIZE (UINT64_C(512) << 10)
@@ -57,11 +58,6 @@ struct am_port_place {
     uint8_t instance[16]; /* random: which process listens there */
 };
 
-struct am_port_ticket {
-    uint64_t number;
-    uint64_t secret[2];
-};
-
 /* A row of the records: a process of another machine that shares memory. */
 struct am_port_row {
     uint64_t n_bytes;     /* imported from there, or exported to there */
@@ -74,7 +70,7 @@ struct am_port_row {
 };
 
 struct am_port_export {
-    struct am_port_ticket ticket;
+    struct am_share_handle ticket;
     uint64_t size;
     uint32_t is_open;
     uint32_t n_bytes;
@@ -104,13 +100,13 @@ struct am_port_message {
         } up;
         struct am_port_export export_;
         struct {
-            struct am_port_ticket ticket;
+            struct am_share_handle ticket;
             uint32_t n;
             int32_t pids[AM_PORT_PIDS];
         } trust; /* WITHDRAW: the ticket alone */
         struct {
             struct am_port_place place;
-            struct am_port_ticket ticket;
+            struct am_share_handle ticket;
         } import;
         struct {             /* the reply to it */
             uint64_t number; /* of the import, for the following requests */

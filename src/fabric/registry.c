@@ -20,11 +20,6 @@ static int grant_compare(const struct am_registry_grant *a,
     return (a->number > b->number) - (a->number < b->number);
 }
 
-static int instance_compare(const struct am_importer *a, const struct am_importer *b)
-{
-    return memcmp(a->who.instance, b->who.instance, sizeof a->who.instance);
-}
-
 static int token_compare(const struct am_importer *a, const struct am_importer *b)
 {
     return memcmp(a->session.token, b->session.token, sizeof a->session.token);
@@ -33,8 +28,6 @@ static int token_compare(const struct am_importer *a, const struct am_importer *
 RB_GENERATE_INTERNAL(am_registry_exports, am_registry_export, node, export_compare,
                      __attribute__((unused)) static)
 RB_GENERATE_INTERNAL(am_registry_grants, am_registry_grant, node, grant_compare,
-                     __attribute__((unused)) static)
-RB_GENERATE_INTERNAL(am_registry_instances, am_importer, node, instance_compare,
                      __attribute__((unused)) static)
 RB_GENERATE_INTERNAL(am_registry_tokens, am_importer, node, token_compare,
                      __attribute__((unused)) static)
@@ -48,20 +41,14 @@ void am_registry_init(struct am_registry *registry, uint64_t lease_ns,
 
 /* ---- exports ---- */
 
-/* In a time that reveals nothing about the secret. */
 static struct am_registry_export *export_find(struct am_registry *registry,
-                                              const struct am_port_ticket *ticket)
+                                              const struct am_share_handle *ticket)
 {
     struct am_registry_export key = {.ticket.number = ticket->number};
     struct am_registry_export *export =
         RB_FIND(am_registry_exports, &registry->exports, &key);
-    uint64_t differs;
 
-    if (export == NULL)
-        return NULL;
-    differs = (export->ticket.secret[0] ^ ticket->secret[0]) |
-              (export->ticket.secret[1] ^ ticket->secret[1]);
-    return differs == 0 ? export : NULL;
+    return export != NULL && am_secret_is_equal(&export->ticket, ticket) ? export : NULL;
 }
 
 static void export_free_unused(struct am_registry_export *export)
@@ -88,7 +75,7 @@ bool am_registry_add(struct am_registry *registry, struct am_registry_export *ex
     return RB_INSERT(am_registry_exports, &registry->exports, export) == NULL;
 }
 
-int am_registry_trust(struct am_registry *registry, const struct am_port_ticket *ticket,
+int am_registry_trust(struct am_registry *registry, const struct am_share_handle *ticket,
                       const int32_t *pids, size_t n)
 {
     struct am_registry_export *export = export_find(registry, ticket);
@@ -271,20 +258,16 @@ bool am_registry_ack(struct am_importer *importer, struct am_message *ret_ack)
 
 /* ---- importers ---- */
 
-static void disconnected_remove(struct am_registry *registry,
-                                struct am_importer *importer)
-{
-    RB_REMOVE(am_registry_instances, &registry->disconnected, importer);
-    TAILQ_REMOVE(&registry->leases, importer, next);
-    registry->n_disconnected--;
-}
-
 static struct am_importer *disconnected_find(struct am_registry *registry,
                                              const struct am_frame_who *who)
 {
-    struct am_importer key = {.who = *who};
+    struct am_importer *importer;
 
-    return RB_FIND(am_registry_instances, &registry->disconnected, &key);
+    TAILQ_FOREACH (importer, &registry->leases, next) {
+        if (memcmp(importer->who.instance, who->instance, sizeof who->instance) == 0)
+            break;
+    }
+    return importer;
 }
 
 struct am_importer *am_registry_connect(struct am_registry *registry,
@@ -294,7 +277,7 @@ struct am_importer *am_registry_connect(struct am_registry *registry,
     struct am_importer *importer = disconnected_find(registry, who);
 
     if (importer != NULL) {
-        disconnected_remove(registry, importer);
+        TAILQ_REMOVE(&registry->leases, importer, next);
         importer->is_reconnecting = true;
     } else {
         importer = calloc(1, sizeof *importer);
@@ -332,26 +315,22 @@ void am_registry_disconnect(struct am_registry *registry, struct am_importer *im
     RB_REMOVE(am_registry_tokens, &registry->connected, importer);
     /* No honest process has two connections: the older one is not known to it any more. */
     if (other != NULL) {
-        disconnected_remove(registry, other);
+        TAILQ_REMOVE(&registry->leases, other, next);
         importer_end(other);
     }
     importer->until = now + registry->lease_ns;
-    RB_INSERT(am_registry_instances, &registry->disconnected, importer);
     TAILQ_INSERT_TAIL(&registry->leases, importer, next);
-    registry->n_disconnected++;
 }
 
-size_t am_registry_expire(struct am_registry *registry, uint64_t now)
+void am_registry_expire(struct am_registry *registry, uint64_t now)
 {
     struct am_importer *importer;
-    size_t n = 0;
 
-    for (; (importer = TAILQ_FIRST(&registry->leases)) != NULL && importer->until <= now;
-         n++) {
-        disconnected_remove(registry, importer);
+    while ((importer = TAILQ_FIRST(&registry->leases)) != NULL &&
+           importer->until <= now) {
+        TAILQ_REMOVE(&registry->leases, importer, next);
         importer_end(importer);
     }
-    return n;
 }
 
 void am_registry_reconnect(struct am_importer *importer, const struct am_frame *request,

@@ -23,7 +23,7 @@ struct am_registry;
 struct am_registry_export {
     RB_ENTRY(am_registry_export) node;
     struct am_registry *registry;
-    struct am_port_ticket ticket;
+    struct am_share_handle ticket;
     bool is_open;
     bool is_withdrawn;
     int32_t *pids; /* the importers that are allowed; n_pids */
@@ -47,13 +47,13 @@ RB_HEAD(am_registry_grants, am_registry_grant);
 
 /* One importing process. */
 struct am_importer {
-    /* By its instance while it is disconnected, as the next two, else by its token. */
-    RB_ENTRY(am_importer) node;
-    TAILQ_ENTRY(am_importer) next;
+    TAILQ_ENTRY(am_importer) next; /* while it is disconnected, as the next one */
     uint64_t until;
-    struct am_session session; /* while it is connected, as the next ones */
-    uint64_t ack_at;           /* an ACK is due at this number; 0: none was requested */
-    void *owner;               /* the caller's */
+    RB_ENTRY(am_importer)
+    node; /* by its token, while it is connected, as the next ones */
+    struct am_session session;
+    uint64_t ack_at; /* an ACK is due at this number; 0: none was requested */
+    void *owner;     /* the caller's */
     struct am_frame_who who;
     bool is_reconnecting; /* it has not yet reported how many grants it has */
     char address[48];     /* for the records */
@@ -63,15 +63,13 @@ struct am_importer {
     uint64_t n_ever; /* grants */
 };
 
-RB_HEAD(am_registry_instances, am_importer);
 RB_HEAD(am_registry_tokens, am_importer);
 
 struct am_registry {
     struct am_registry_exports exports;
     struct am_registry_tokens connected;
-    struct am_registry_instances disconnected;
-    TAILQ_HEAD(am_registry_leases, am_importer) leases; /* the same, the oldest first */
-    size_t n_disconnected;
+    TAILQ_HEAD(am_registry_leases, am_importer)
+    leases; /* disconnected, the oldest first */
     uint64_t lease_ns;
     /* The memory is not used any more: the caller unmaps it. */
     void (*freed)(struct am_registry_export *export);
@@ -83,7 +81,7 @@ void am_registry_init(struct am_registry *registry, uint64_t lease_ns,
 /* Owns the export, which was allocated; false if the number is in use. */
 bool am_registry_add(struct am_registry *registry, struct am_registry_export *export);
 /* 0, -ENOENT or -ENOMEM. */
-int am_registry_trust(struct am_registry *registry, const struct am_port_ticket *ticket,
+int am_registry_trust(struct am_registry *registry, const struct am_share_handle *ticket,
                       const int32_t *pids, size_t n);
 /* No further grants. */
 void am_registry_withdraw(struct am_registry *registry, uint64_t number);
@@ -102,8 +100,8 @@ void am_registry_disconnect(struct am_registry *registry, struct am_importer *im
                             uint64_t now);
 /* The process has ended: all its grants are released. */
 void am_registry_remove(struct am_registry *registry, struct am_importer *importer);
-/* Removes importers whose lease has passed; returns how many. */
-size_t am_registry_expire(struct am_registry *registry, uint64_t now);
+/* Removes importers whose lease has passed. */
+void am_registry_expire(struct am_registry *registry, uint64_t now);
 
 /*
  * The reply to an import.  An importer that reconnects with grants reports them first

@@ -199,7 +199,7 @@ static aclError export_send(const struct am_port_message *message, uint64_t numb
     return rc;
 }
 
-aclError am_remote_export(int directory, const struct am_port_ticket *ticket,
+aclError am_remote_export(int directory, const struct am_share_handle *ticket,
                           bool is_open, int fd, size_t size, const void *bytes,
                           size_t n_bytes)
 {
@@ -215,7 +215,7 @@ aclError am_remote_export(int directory, const struct am_port_ticket *ticket,
     return export_send(&message, ticket->number, fd);
 }
 
-aclError am_remote_trust(const struct am_port_ticket *ticket, const int32_t *ids,
+aclError am_remote_trust(const struct am_share_handle *ticket, const int32_t *ids,
                          size_t n)
 {
     for (size_t i = 0; i < n; i += AM_PORT_PIDS) {
@@ -253,7 +253,7 @@ void am_remote_withdraw(uint64_t number)
 /* ---- imports ---- */
 
 aclError am_remote_import(int directory, const struct am_port_place *place,
-                          const struct am_port_ticket *ticket,
+                          const struct am_share_handle *ticket,
                           struct am_remote_import *ret_import)
 {
     static struct am_bank bank = {.ops = &am_backend_remote};

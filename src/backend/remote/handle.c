@@ -15,7 +15,7 @@ static const char magic[8] = "aclmemF1";
 struct content {
     char magic[sizeof magic];
     uint8_t machine[AM_UUID_SIZE];
-    struct am_port_ticket ticket;
+    struct am_share_handle ticket;
     struct am_port_place place;
     uint8_t zero[32];
     uint64_t check; /* 0 without a place */
@@ -36,7 +36,7 @@ static uint64_t content_check(const struct content *content)
     return hash;
 }
 
-aclError am_fabric_handle_print(int directory, const struct am_port_ticket *ticket,
+aclError am_fabric_handle_print(int directory, const struct am_share_handle *ticket,
                                 aclrtMemFabricHandle *ret_handle)
 {
     struct content content = {.ticket = *ticket};

@@ -41,10 +41,10 @@ aclError am_remote_check(void);
 /* ---- exports; `directory` is the runtime directory ---- */
 
 /* fd shows `size` bytes and stays the caller's; at most AM_PORT_DESC bytes describe it. */
-aclError am_remote_export(int directory, const struct am_port_ticket *ticket,
+aclError am_remote_export(int directory, const struct am_share_handle *ticket,
                           bool is_open, int fd, size_t size, const void *bytes,
                           size_t n_bytes);
-aclError am_remote_trust(const struct am_port_ticket *ticket, const int32_t *ids,
+aclError am_remote_trust(const struct am_share_handle *ticket, const int32_t *ids,
                          size_t n);
 /* Ends an export; does nothing if the number is not exported. */
 void am_remote_withdraw(uint64_t number);
@@ -58,19 +58,19 @@ struct am_remote_import {
     uint8_t bytes[AM_PORT_DESC];
 };
 aclError am_remote_import(int directory, const struct am_port_place *place,
-                          const struct am_port_ticket *ticket,
+                          const struct am_share_handle *ticket,
                           struct am_remote_import *ret_import);
 
 /* ---- fabric handles ---- */
 
 struct am_fabric_handle {
-    struct am_port_ticket ticket;
+    struct am_share_handle ticket;
     bool is_here;               /* exported by this machine since it was booted */
     struct am_port_place place; /* family 0: not on a network */
 };
 
 /* The handle of an export of this process. */
-aclError am_fabric_handle_print(int directory, const struct am_port_ticket *ticket,
+aclError am_fabric_handle_print(int directory, const struct am_share_handle *ticket,
                                 aclrtMemFabricHandle *ret_handle);
 /* 107000 if the bytes are not a fabric handle. */
 aclError am_fabric_handle_parse(const aclrtMemFabricHandle *handle,

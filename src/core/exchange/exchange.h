@@ -27,6 +27,7 @@
 
 #include "acl/acl_base.h"
 #include "base/handle.h"
+#include "base/share_handle.h"
 
 #define AM_EXCHANGE_WAIT_MS 3000
 #define AM_WIRE_BYTES 112 /* that describe an object to importers */
@@ -39,16 +40,6 @@ enum am_share_kind {
     AM_SHARE_NOTIFY,
     AM_SHARE_FABRIC, /* a handle of physical memory, by a fabric handle */
     AM_SHARE_KINDS,
-};
-
-/*
- * The handle of an export.  The number finds the exporter and the export.  It has 64
- * bits; kinds whose handle has room for more also have an unguessable secret.
- * AM_SHARE_MEMORY has none, and zeros there.
- */
-struct am_share_handle {
-    uint64_t number;
-    uint64_t secret[2];
 };
 
 /* What a process exports. */

@@ -60,22 +60,14 @@ static struct export *export_find_locked(enum am_share_kind kind, uint64_t numbe
     return export != NULL && export->what.kind == kind ? export : NULL;
 }
 
-/*
- * Finds the export of a handle that a peer presents, in a time that reveals nothing
- * about the secret.
- */
+/* The export of a handle that a peer presents. */
 static struct export *export_show_locked(enum am_share_kind kind,
                                          const struct am_share_handle *share)
     AM_REQUIRES(exports.lock)
 {
     struct export *export = export_find_locked(kind, share->number);
-    uint64_t differs;
 
-    if (export == NULL)
-        return NULL;
-    differs = (export->handle.secret[0] ^ share->secret[0]) |
-              (export->handle.secret[1] ^ share->secret[1]);
-    return differs == 0 ? export : NULL;
+    return export != NULL && am_secret_is_equal(&export->handle, share) ? export : NULL;
 }
 
 /* ---- listed processes ---- */

@@ -196,20 +196,11 @@ static aclError export_end(struct am_phys *phys, uint64_t number)
                          "handle %p was freed while it was exported", phys->named.handle);
 }
 
-static struct am_port_ticket port_handle(const struct am_share_handle *share)
-{
-    return (struct am_port_ticket){
-        .number = share->number,
-        .secret = {share->secret[0], share->secret[1]},
-    };
-}
-
 /* Serves the memory to other machines, too. */
 static aclError offer_remote(struct am_phys *phys, bool is_open, int fd,
                              const struct export_desc *desc,
                              const struct am_share_handle *share)
 {
-    struct am_port_ticket port = port_handle(share);
     int directory;
 
     AM_TRY(am_rundir_open(&directory));
@@ -218,7 +209,7 @@ static aclError offer_remote(struct am_phys *phys, bool is_open, int fd,
                "memory of the %s backend cannot be reached over the network; unset "
                "ACLMEM_FABRIC to share it within this machine",
                phys->mem.bank->ops->name);
-    return am_remote_export(directory, &port, is_open, fd, phys->mem.size, desc,
+    return am_remote_export(directory, share, is_open, fd, phys->mem.size, desc,
                             sizeof *desc);
 }
 
@@ -281,10 +272,9 @@ aclError am_share_trust(enum am_share_kind kind, const struct am_share_handle *s
                         const int32_t *ids, size_t n)
 {
     bool is_fabric = kind == AM_SHARE_FABRIC && am_remote_is_wanted();
-    struct am_port_ticket port = port_handle(share);
     aclError rc = am_export_trust(kind, share, ids, n, is_fabric);
 
-    return rc == ACL_SUCCESS && is_fabric ? am_remote_trust(&port, ids, n) : rc;
+    return rc == ACL_SUCCESS && is_fabric ? am_remote_trust(share, ids, n) : rc;
 }
 
 /* ---- import ---- */
@@ -340,11 +330,10 @@ aclError am_share_import(enum am_share_kind kind, const struct am_share_handle *
 aclError am_share_print_fabric(const struct am_share_handle *share,
                                aclrtMemFabricHandle *ret_handle)
 {
-    struct am_port_ticket port = port_handle(share);
     int directory;
 
     AM_TRY(am_rundir_open(&directory));
-    return am_fabric_handle_print(directory, &port, ret_handle);
+    return am_fabric_handle_print(directory, share, ret_handle);
 }
 
 aclError am_share_parse_fabric(const aclrtMemFabricHandle *handle,
@@ -353,8 +342,7 @@ aclError am_share_parse_fabric(const aclrtMemFabricHandle *handle,
     struct am_fabric_handle fabric;
 
     AM_TRY(am_fabric_handle_parse(handle, &fabric));
-    *ret_share = (struct am_share_handle){
-        fabric.ticket.number, {fabric.ticket.secret[0], fabric.ticket.secret[1]}};
+    *ret_share = fabric.ticket;
     return ACL_SUCCESS;
 }
 
@@ -415,18 +403,16 @@ aclError am_share_import_fabric(const aclrtMemFabricHandle *handle,
 {
     char why[1024] = "";
     struct am_fabric_handle fabric;
-    struct am_share_handle share;
     struct am_capture before;
     aclError rc;
 
-    AM_TRY(am_share_parse_fabric(handle, &share));
     AM_TRY(am_fabric_handle_parse(handle, &fabric));
     if (!fabric.is_here)
         return import_remote(&fabric, device, ret_handle);
-    if (fabric.place.family == 0 || am_export_is_own(AM_SHARE_FABRIC, &share))
-        return am_share_import(AM_SHARE_FABRIC, &share, device, ret_handle);
+    if (fabric.place.family == 0 || am_export_is_own(AM_SHARE_FABRIC, &fabric.ticket))
+        return am_share_import(AM_SHARE_FABRIC, &fabric.ticket, device, ret_handle);
     before = am_error_capture(why, sizeof why);
-    rc = am_share_import(AM_SHARE_FABRIC, &share, device, ret_handle);
+    rc = am_share_import(AM_SHARE_FABRIC, &fabric.ticket, device, ret_handle);
     am_error_capture_end(before);
     if (rc == ACL_ERROR_RT_NO_PERMISSION && am_remote_is_wanted())
         return import_remote(&fabric, device, ret_handle);
