@@ -7,17 +7,12 @@
 #include "acl/acl_base.h"
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/clock.h"
+#include "base/tree.h"
 #include "fabric/helper.h"
 
 /* ---- imports ---- */
 
-static int import_compare(const struct am_peer_import *a, const struct am_peer_import *b)
-{
-    return (a->number > b->number) - (a->number < b->number);
-}
-
-RB_GENERATE_INTERNAL(am_peer_imports, am_peer_import, node, import_compare,
-                     __attribute__((unused)) static)
+AM_TREE(am_peer_imports, am_peer_import, node, number)
 
 static void import_refuse(struct am_peer_import *import, int32_t status, const char *why)
 {

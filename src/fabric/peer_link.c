@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "base/clock.h"
+#include "base/tree.h"
 #include "fabric/helper.h"
 
 #define IDLE_NS (60 * AM_SECOND)
@@ -18,13 +19,7 @@
 #define RETRY_NS (500 * AM_MILLISECOND)
 #define REFUSALS_MAX 4 /* connections in a row without a welcome */
 
-static int peer_compare(const struct am_peer *a, const struct am_peer *b)
-{
-    return memcmp(&a->place, &b->place, sizeof a->place);
-}
-
-RB_GENERATE_INTERNAL(am_peer_tree, am_peer, node, peer_compare,
-                     __attribute__((unused)) static)
+AM_TREE_BYTES(am_peer_tree, am_peer, node, place)
 
 const char *am_peer_name(const struct am_peer *peer, char *text, size_t size)
 {

@@ -7,30 +7,11 @@
 
 #include "acl/acl_base.h"
 #include "acl/error_codes/rt_error_codes.h"
+#include "base/tree.h"
 
-static int export_compare(const struct am_registry_export *a,
-                          const struct am_registry_export *b)
-{
-    return (a->ticket.number > b->ticket.number) - (a->ticket.number < b->ticket.number);
-}
-
-static int grant_compare(const struct am_registry_grant *a,
-                         const struct am_registry_grant *b)
-{
-    return (a->number > b->number) - (a->number < b->number);
-}
-
-static int token_compare(const struct am_importer *a, const struct am_importer *b)
-{
-    return memcmp(a->session.token, b->session.token, sizeof a->session.token);
-}
-
-RB_GENERATE_INTERNAL(am_registry_exports, am_registry_export, node, export_compare,
-                     __attribute__((unused)) static)
-RB_GENERATE_INTERNAL(am_registry_grants, am_registry_grant, node, grant_compare,
-                     __attribute__((unused)) static)
-RB_GENERATE_INTERNAL(am_registry_tokens, am_importer, node, token_compare,
-                     __attribute__((unused)) static)
+AM_TREE(am_registry_exports, am_registry_export, node, ticket.number)
+AM_TREE(am_registry_grants, am_registry_grant, node, number)
+AM_TREE_BYTES(am_registry_tokens, am_importer, node, session.token)
 
 void am_registry_init(struct am_registry *registry, uint64_t lease_ns,
                       void (*freed)(struct am_registry_export *export))

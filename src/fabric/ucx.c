@@ -1,5 +1,6 @@
 /* See ucx.h. */
 #include "fabric/ucx.h"
+#include "base/tree.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -143,14 +144,7 @@ bool am_ucx_progress(struct am_ucx *ucx)
 
 /* ---- endpoints ---- */
 
-static int endpoint_compare(const struct am_ucx_endpoint *a,
-                            const struct am_ucx_endpoint *b)
-{
-    return memcmp(a->session.token, b->session.token, sizeof a->session.token);
-}
-
-RB_GENERATE_INTERNAL(am_ucx_endpoints, am_ucx_endpoint, node, endpoint_compare,
-                     __attribute__((unused)) static)
+AM_TREE_BYTES(am_ucx_endpoints, am_ucx_endpoint, node, session.token)
 
 struct failure {
     void (*broken)(void *arg);

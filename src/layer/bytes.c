@@ -3,6 +3,7 @@
 
 #include <string.h>
 
+#include "base/tree.h"
 #include "layer/metadata.h"
 #include "layer/memory.h"
 
@@ -21,13 +22,7 @@ struct am_segment {
     struct am_access *reads; /* since the write, none of which knows another one */
 };
 
-static int segment_compare(const struct am_segment *a, const struct am_segment *b)
-{
-    return a->start < b->start ? -1 : a->start > b->start;
-}
-
-RB_GENERATE_INTERNAL(am_segments, am_segment, node, segment_compare,
-                     __attribute__((unused)) static)
+AM_TREE(am_segments, am_segment, node, start)
 
 struct am_bytes *am_bytes_get(struct am_bytes *bytes)
 {

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/error.h"
+#include "base/tree.h"
 #include "base/util.h"
 #include "layer/bytes.h"
 #include "layer/metadata.h"
@@ -17,13 +18,7 @@ struct am_check am_check = {
     .freed = TAILQ_HEAD_INITIALIZER(am_check.freed),
 };
 
-static int object_compare(const struct am_object *a, const struct am_object *b)
-{
-    return a->key < b->key ? -1 : a->key > b->key;
-}
-
-RB_GENERATE_INTERNAL(am_objects, am_object, node, object_compare,
-                     __attribute__((unused)) static)
+AM_TREE(am_objects, am_object, node, key)
 
 static const char *const names[] = {
     [AM_OBJECT_BLOCK] = "block",

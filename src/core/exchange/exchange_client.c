@@ -6,7 +6,6 @@
  * thread waits for the exporter.  A second import from the same exporter at the same
  * time opens a connection and closes it afterwards.
  */
-#include <bsd/sys/tree.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <poll.h>
@@ -24,6 +23,7 @@
 #include "base/fdpass.h"
 #include "base/lock.h"
 #include "base/sys.h"
+#include "base/tree.h"
 #include "base/util.h"
 #include "core/exchange/exchange_table.h"
 #include "core/exchange/sockname.h"
@@ -121,14 +121,8 @@ struct imported {
     uint64_t number;
 };
 
-static int imported_compare(const struct imported *a, const struct imported *b)
-{
-    return (a->number > b->number) - (a->number < b->number);
-}
-
 RB_HEAD(imported_tree, imported);
-RB_GENERATE_INTERNAL(imported_tree, imported, node, imported_compare,
-                     __attribute__((unused)) static)
+AM_TREE(imported_tree, imported, node, number)
 
 static struct {
     struct am_lock lock;

@@ -1,7 +1,6 @@
 /* See exchange_table.h. */
 #include "core/exchange/exchange_table.h"
 
-#include <bsd/sys/tree.h>
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
@@ -14,6 +13,7 @@
 #include "base/fdpass.h"
 #include "base/lock.h"
 #include "base/sys.h"
+#include "base/tree.h"
 #include "base/util.h"
 
 #define RANDOM_BITS 40
@@ -34,14 +34,8 @@ struct export
     size_t n_list;
 };
 
-static int export_compare(const struct export *a, const struct export *b)
-{
-    return (a->handle.number > b->handle.number) - (a->handle.number < b->handle.number);
-}
-
 RB_HEAD(export_tree, export);
-RB_GENERATE_INTERNAL(export_tree, export, node, export_compare,
-                     __attribute__((unused)) static)
+AM_TREE(export_tree, export, node, handle.number)
 
 static struct {
     struct am_lock lock;

@@ -1,7 +1,6 @@
 /* See key.h. */
 #include "core/ipc/key.h"
 
-#include <bsd/sys/tree.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +9,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/sys.h"
+#include "base/tree.h"
 #include "base/util.h"
 #include "core/device/context.h"
 #include "core/device/device.h"
@@ -98,13 +98,8 @@ struct key {
     void *addr;
 };
 
-static int key_compare(const struct key *a, const struct key *b)
-{
-    return (a->handle.number > b->handle.number) - (a->handle.number < b->handle.number);
-}
-
 RB_HEAD(key_tree, key);
-RB_GENERATE_INTERNAL(key_tree, key, node, key_compare, __attribute__((unused)) static)
+AM_TREE(key_tree, key, node, handle.number)
 
 static struct {
     struct am_lock lock;
