@@ -16,12 +16,7 @@ aclDataBuffer *aclCreateDataBuffer(void *data, size_t size)
     return buffer;
 }
 
-aclError aclDestroyDataBuffer(const aclDataBuffer *dataBuffer)
-{
-    TK_NEED(dataBuffer);
-    free((void *)dataBuffer);
-    return ACL_SUCCESS;
-}
+TK_DESTROY(aclDestroyDataBuffer, const aclDataBuffer, dataBuffer)
 
 aclError aclUpdateDataBuffer(aclDataBuffer *dataBuffer, void *data, size_t size)
 {

@@ -29,4 +29,32 @@ static inline bool tk_list_add(struct tk_list *list, void *item)
     return true;
 }
 
+/* The functions of a dataset, which has the list `list` of `what_`. */
+#define TK_DATASET(type_, item_type_, item_, create_, destroy_, const_, add_, get_, \
+                   what_) \
+    TK_CREATE(type_, create_) \
+    aclError destroy_(const_ type_ *dataset) \
+    { \
+        TK_NEED(dataset); \
+        free(dataset->list.items); \
+        free((void *)dataset); \
+        return ACL_SUCCESS; \
+    } \
+    aclError add_(type_ *dataset, item_type_ *item_) \
+    { \
+        TK_NEED(dataset); \
+        TK_NEED(item_); \
+        TK_REQUIRE(tk_list_add(&dataset->list, item_), ACL_ERROR_BAD_ALLOC, \
+                   "no host memory to extend the list of %zu " what_, dataset->list.n); \
+        return ACL_SUCCESS; \
+    } \
+    item_type_ *get_(const type_ *dataset, size_t index) \
+    { \
+        TK_NEED_OR(NULL, dataset); \
+        TK_REQUIRE_OR(NULL, index < dataset->list.n, ACL_ERROR_INVALID_PARAM, \
+                      "index is %zu, and the list has %zu " what_, index, \
+                      dataset->list.n); \
+        return dataset->list.items[index]; \
+    }
+
 #endif

@@ -10,7 +10,7 @@
 #include "toolkit/toolkit.h"
 
 struct aclmdlDataset {
-    struct tk_list buffers;
+    struct tk_list list;
 };
 
 /* Of a model that was loaded, and none can be. */
@@ -18,58 +18,16 @@ struct aclmdlDesc {
     char nothing;
 };
 
-aclmdlDataset *aclmdlCreateDataset(void)
-{
-    aclmdlDataset *dataset = am_sys_calloc(1, sizeof *dataset);
-
-    TK_REQUIRE_OR(NULL, dataset != NULL, ACL_ERROR_BAD_ALLOC, "no memory for the list");
-    return dataset;
-}
-
-aclError aclmdlDestroyDataset(const aclmdlDataset *dataset)
-{
-    TK_NEED(dataset);
-    free(dataset->buffers.items);
-    free((void *)dataset);
-    return ACL_SUCCESS;
-}
-
-aclError aclmdlAddDatasetBuffer(aclmdlDataset *dataset, aclDataBuffer *dataBuffer)
-{
-    TK_NEED(dataset);
-    TK_NEED(dataBuffer);
-    TK_REQUIRE(tk_list_add(&dataset->buffers, dataBuffer), ACL_ERROR_BAD_ALLOC,
-               "no host memory to extend the list of %zu buffers", dataset->buffers.n);
-    return ACL_SUCCESS;
-}
+TK_DATASET(aclmdlDataset, aclDataBuffer, dataBuffer, aclmdlCreateDataset,
+           aclmdlDestroyDataset, const, aclmdlAddDatasetBuffer, aclmdlGetDatasetBuffer,
+           "buffers")
 
 TK_GETTER(size_t, aclmdlGetDatasetNumBuffers, const aclmdlDataset, dataset, 0,
-          dataset->buffers.n)
+          dataset->list.n)
 
-aclDataBuffer *aclmdlGetDatasetBuffer(const aclmdlDataset *dataset, size_t index)
-{
-    TK_NEED_OR(NULL, dataset);
-    TK_REQUIRE_OR(NULL, index < dataset->buffers.n, ACL_ERROR_INVALID_PARAM,
-                  "index is %zu, and the list has %zu buffers", index,
-                  dataset->buffers.n);
-    return dataset->buffers.items[index];
-}
+TK_CREATE(aclmdlDesc, aclmdlCreateDesc)
 
-aclmdlDesc *aclmdlCreateDesc(void)
-{
-    aclmdlDesc *desc = am_sys_calloc(1, sizeof *desc);
-
-    TK_REQUIRE_OR(NULL, desc != NULL, ACL_ERROR_BAD_ALLOC,
-                  "no memory for the description");
-    return desc;
-}
-
-aclError aclmdlDestroyDesc(aclmdlDesc *modelDesc)
-{
-    TK_NEED(modelDesc);
-    free(modelDesc);
-    return ACL_SUCCESS;
-}
+TK_DESTROY(aclmdlDestroyDesc, aclmdlDesc, modelDesc)
 
 /*
  * Frameworks start a dump when their user asks for one, and throw where that fails.  No

@@ -10,13 +10,7 @@ struct aclopAttr {
     char nothing;
 };
 
-aclopAttr *aclopCreateAttr(void)
-{
-    aclopAttr *attr = am_sys_calloc(1, sizeof *attr);
-
-    TK_REQUIRE_OR(NULL, attr != NULL, ACL_ERROR_BAD_ALLOC, "no memory for attributes");
-    return attr;
-}
+TK_CREATE(aclopAttr, aclopCreateAttr)
 
 void aclopDestroyAttr(const aclopAttr *attr)
 {

@@ -124,15 +124,9 @@ int32_t rtDisableP2P(uint32_t deviceId, uint32_t peerDeviceId)
 
 FORWARD(rtSetDevice, (int32_t device), aclrtSetDevice(device))
 
-int32_t rtGetDevice(int32_t *device)
-{
-    return aclrtGetDevice(device);
-}
+FORWARD(rtGetDevice, (int32_t * device), aclrtGetDevice(device))
 
-int32_t rtDeviceSynchronize(void)
-{
-    return aclrtSynchronizeDevice();
-}
+FORWARD(rtDeviceSynchronize, (void), aclrtSynchronizeDevice())
 
 /* ---- memory of a device ---- */
 
@@ -172,21 +166,13 @@ int32_t rtNotifyCreate(int32_t deviceId, void **notify)
     return rc == ACL_SUCCESS ? aclrtCreateNotify(notify, 0) : rc;
 }
 
-int32_t rtNotifyDestroy(void *notify)
-{
-    return aclrtDestroyNotify(notify);
-}
+FORWARD(rtNotifyDestroy, (void *notify), aclrtDestroyNotify(notify))
 
-int32_t rtNotifyRecord(void *notify, void *stream)
-{
-    return aclrtRecordNotify(notify, stream);
-}
+FORWARD(rtNotifyRecord, (void *notify, void *stream), aclrtRecordNotify(notify, stream))
 
 /* Without a time limit. */
-int32_t rtNotifyWait(void *notify, void *stream)
-{
-    return aclrtWaitAndResetNotify(notify, stream, 0);
-}
+FORWARD(rtNotifyWait, (void *notify, void *stream),
+        aclrtWaitAndResetNotify(notify, stream, 0))
 
 /* ---- copies ---- */
 

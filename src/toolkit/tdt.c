@@ -15,7 +15,7 @@ struct acltdtDataItem {
 };
 
 struct acltdtDataset {
-    struct tk_list items;
+    struct tk_list list;
 };
 
 acltdtDataItem *acltdtCreateDataItem(acltdtTensorType tdtType, const int64_t *dims,
@@ -37,12 +37,7 @@ acltdtDataItem *acltdtCreateDataItem(acltdtTensorType tdtType, const int64_t *di
     return item;
 }
 
-aclError acltdtDestroyDataItem(acltdtDataItem *dataItem)
-{
-    TK_NEED(dataItem);
-    free(dataItem);
-    return ACL_SUCCESS;
-}
+TK_DESTROY(acltdtDestroyDataItem, acltdtDataItem, dataItem)
 
 TK_GETTER(acltdtTensorType, acltdtGetTensorTypeFromItem, const acltdtDataItem, dataItem,
           ACL_TENSOR_DATA_UNDEFINED, dataItem->kind)
@@ -69,38 +64,8 @@ aclError acltdtGetDimsFromItem(const acltdtDataItem *dataItem, int64_t *dims,
     return ACL_SUCCESS;
 }
 
-acltdtDataset *acltdtCreateDataset(void)
-{
-    acltdtDataset *dataset = am_sys_calloc(1, sizeof *dataset);
+TK_DATASET(acltdtDataset, acltdtDataItem, dataItem, acltdtCreateDataset,
+           acltdtDestroyDataset, , acltdtAddDataItem, acltdtGetDataItem, "items")
 
-    TK_REQUIRE_OR(NULL, dataset != NULL, ACL_ERROR_BAD_ALLOC, "no memory for the list");
-    return dataset;
-}
-
-aclError acltdtDestroyDataset(acltdtDataset *dataset)
-{
-    TK_NEED(dataset);
-    free(dataset->items.items);
-    free(dataset);
-    return ACL_SUCCESS;
-}
-
-aclError acltdtAddDataItem(acltdtDataset *dataset, acltdtDataItem *dataItem)
-{
-    TK_NEED(dataset);
-    TK_NEED(dataItem);
-    TK_REQUIRE(tk_list_add(&dataset->items, dataItem), ACL_ERROR_BAD_ALLOC,
-               "no host memory to extend the list of %zu items", dataset->items.n);
-    return ACL_SUCCESS;
-}
-
-acltdtDataItem *acltdtGetDataItem(const acltdtDataset *dataset, size_t index)
-{
-    TK_NEED_OR(NULL, dataset);
-    TK_REQUIRE_OR(NULL, index < dataset->items.n, ACL_ERROR_INVALID_PARAM,
-                  "index is %zu, and the list has %zu items", index, dataset->items.n);
-    return dataset->items.items[index];
-}
-
-TK_GETTER(size_t, acltdtGetDatasetSize, const acltdtDataset, dataset, 0, dataset->items.n)
+TK_GETTER(size_t, acltdtGetDatasetSize, const acltdtDataset, dataset, 0, dataset->list.n)
 TK_GETTER(const char *, acltdtGetDatasetName, const acltdtDataset, dataset, NULL, "")

@@ -16,6 +16,7 @@
 #include <stddef.h>
 
 #include "acl/acl_base.h"
+#include "base/sys.h"
 
 /*
  * Leaves the code for aclrtGetLastError and the message for aclGetRecentErrMsg; its value
@@ -54,6 +55,23 @@ ACL_FUNC_VISIBILITY int aclmem_toolkit_fail(int code, const char *function,
     { \
         TK_NEED_OR(otherwise_, object_); \
         return value_; \
+    }
+
+/* Functions that make an empty object, and end one. */
+#define TK_CREATE(type_, name_) \
+    type_ *name_(void) \
+    { \
+        type_ *made = am_sys_calloc(1, sizeof *made); \
+        TK_REQUIRE_OR(NULL, made != NULL, ACL_ERROR_BAD_ALLOC, \
+                      "no memory for an " #type_); \
+        return made; \
+    }
+#define TK_DESTROY(name_, object_type_, object_) \
+    aclError name_(object_type_ *object_) \
+    { \
+        TK_NEED(object_); \
+        free((void *)object_); \
+        return ACL_SUCCESS; \
     }
 
 /* As many as a shape may have (ACL_MAX_DIM_CNT): a larger number is no number of them. */
