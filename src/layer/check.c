@@ -193,9 +193,7 @@ static void call_finish(void)
 
 static void refusal_count(const struct am_call *call)
 {
-    const struct am_site site = {.api = (uint16_t)call->id};
-
-    if (!am_refusal_is_expected(call->rc, am_finding_function(&site)))
+    if (!am_refusal_is_expected(call->rc, am_api_names[call->id]))
         atomic_fetch_add_explicit(&am_check.n_refused, 1, memory_order_relaxed);
 }
 

@@ -34,11 +34,6 @@ static struct {
     _Atomic uint64_t n;    /* calls so far that match */
 } fail;
 
-static const char *const names[] = {
-#define AM_API(ret_, name_, ...) #name_,
-#include "api/api.def"
-};
-
 static const unsigned short effects[AM_API_COUNT] = {
 #define AM_CALL(name_, effect_, ...) [AM_API_##name_] = effect_,
 #include "layer/calls.def"
@@ -50,9 +45,9 @@ static aclError code_of(enum am_api_id id)
 {
     if (fail.code != ACL_SUCCESS)
         return fail.code;
-    if (strncmp(names[id], "aclrtCreateStream", 17) == 0)
+    if (strncmp(am_api_names[id], "aclrtCreateStream", 17) == 0)
         return ACL_ERROR_RT_NO_STREAM_RESOURCE;
-    if (strncmp(names[id], "aclrtCreateEvent", 16) == 0)
+    if (strncmp(am_api_names[id], "aclrtCreateEvent", 16) == 0)
         return ACL_ERROR_RT_NO_EVENT_RESOURCE;
     if (effects[id] & (AM_MAKES | AM_RETAINS | AM_READS | AM_WRITES | AM_QUEUES))
         return ACL_ERROR_RT_MEMORY_ALLOCATION;
@@ -82,7 +77,7 @@ static aclError refuse(enum am_api_id id)
 {
     aclError code = code_of(id);
 
-    am_error_function = names[id];
+    am_error_function = am_api_names[id];
     return am_fail(code, "%sthis call fails on demand (ACLMEM_FAIL=%s)",
                    code == ACL_ERROR_RT_MEMORY_ALLOCATION ? "Failed to allocate: " : "",
                    am_option_text(AM_OPTION_fail));
@@ -128,9 +123,9 @@ bool am_fail_parse(const char *text)
     if (*end != '\0')
         return false;
     for (int id = 0; id < AM_API_COUNT; id++) {
-        bool is_exact = strcmp(pattern, names[id]) == 0;
+        bool is_exact = strcmp(pattern, am_api_names[id]) == 0;
 
-        fail.matches[id] = is_exact || (fnmatch(pattern, names[id], 0) == 0 &&
+        fail.matches[id] = is_exact || (fnmatch(pattern, am_api_names[id], 0) == 0 &&
                                         !(effects[id] & AM_FREES));
         is_any |= fail.matches[id];
     }

@@ -37,7 +37,7 @@ static const bool kind_defaults[] = {
 #undef AM_KIND
 };
 
-static const char *const api_names[] = {
+const char *const am_api_names[] = {
 #define AM_API(ret_, name_, ...) #name_,
 #include "api/api.def"
     [AM_API_COUNT] = "the program itself",
@@ -228,12 +228,12 @@ static void modules_write(uint32_t stack)
 }
 
 /* The file's own addresses, of the calls and not of what follows them. */
-static json_t *stack_json(uint32_t stack)
+static json_t *stack_json(const struct am_site *site)
 {
     json_t *list = json_array();
     uint32_t era;
     size_t n;
-    const uintptr_t *frame = am_stack_frames(stack, &n, &era);
+    const uintptr_t *frame = am_stack_frames(site->stack, &n, &era);
 
     for (size_t i = 0; i < n; i++) {
         int number = am_module_find(frame[i] - 1, era);
@@ -273,31 +273,43 @@ static void functions_write(void)
 
         if (!am_lint_function(api, &reach))
             continue;
-        record = json_pack("{ss, ss}", "record", "function", "function", api_names[api]);
+        record =
+            json_pack("{ss, ss}", "record", "function", "function", am_api_names[api]);
         reach_add(record, &reach);
         line_write(record);
     }
 }
 
-static json_t *record_make(const struct am_finding *f, const char *name, uint64_t time)
+json_t *am_finding_json(const struct am_finding *f,
+                        json_t *(*stack_of)(const struct am_site *site), bool has_python)
 {
     json_t *calls = json_array();
-    json_t *record;
 
     for (size_t i = 0; i < f->n; i++) {
         const struct am_site *site = &f->at[i].site;
+        json_t *call = json_pack("{ss, ss, sI, so}", "function", am_api_names[site->api],
+                                 "what", f->at[i].what, "thread",
+                                 (json_int_t)site->thread, "stack", stack_of(site));
 
-        modules_write(site->stack);
-        json_array_append_new(
-            calls,
-            json_pack("{ss, ss, sI, so, so}", "function", api_names[site->api], "what",
-                      f->at[i].what, "thread", (json_int_t)site->thread, "stack",
-                      stack_json(site->stack), "python", am_python_json(site->python)));
+        if (has_python)
+            json_object_set_new(call, "python", am_python_json(site->python));
+        json_array_append_new(calls, call);
     }
-    record = json_pack("{ss, ss, so, ss, si, sI, so}", "record", name, "kind",
-                       kind_names[f->kind], "message", am_json_text(f->message), "advice",
-                       f->advice != NULL ? f->advice : "", "refused", f->refused, "time",
-                       (json_int_t)time, "calls", calls);
+    return json_pack("{ss, so, ss, si, so}", "kind", kind_names[f->kind], "message",
+                     am_json_text(f->message), "advice",
+                     f->advice != NULL ? f->advice : "", "refused", f->refused, "calls",
+                     calls);
+}
+
+static json_t *record_make(const struct am_finding *f, const char *name, uint64_t time)
+{
+    json_t *record;
+
+    for (size_t i = 0; i < f->n; i++)
+        modules_write(f->at[i].site.stack);
+    record = am_finding_json(f, stack_json, true);
+    json_object_set_new(record, "record", json_string(name));
+    json_object_set_new(record, "time", json_integer((json_int_t)time));
     if (f->kind == AM_KIND_portability)
         reach_add(record, &f->reach);
     return record;
@@ -392,7 +404,7 @@ static void finding_print(const struct am_finding *f)
         struct frame printed = {.out = out};
 
         fprintf(out, "    %s: %s, process %d, thread %u\n", f->at[i].what,
-                api_names[site->api], getpid(), site->thread);
+                am_api_names[site->api], getpid(), site->thread);
         am_python_print(out, site->python);
         for (size_t k = 0; site->python == 0 && k < n; k++) {
             if (frame_print(&printed, frame[k] - 1, era))
@@ -407,16 +419,6 @@ static void finding_print(const struct am_finding *f)
 }
 
 /* ---- telling ---- */
-
-const char *am_finding_kind(const struct am_finding *finding)
-{
-    return kind_names[finding->kind];
-}
-
-const char *am_finding_function(const struct am_site *site)
-{
-    return api_names[site->api];
-}
 
 void am_findings_lock(void) AM_ACQUIRE(findings.lock);
 void am_findings_unlock(void) AM_RELEASE(findings.lock);
@@ -532,8 +534,8 @@ void am_findings_call(const char *record, uint64_t n, struct am_site site)
     if (findings.fd >= 0) {
         modules_write(site.stack);
         line_write(json_pack("{ss, sI, ss, so}", "record", record, "n", (json_int_t)n,
-                             "function", api_names[site.api], "stack",
-                             stack_json(site.stack)));
+                             "function", am_api_names[site.api], "stack",
+                             stack_json(&site)));
     }
     am_unlock(&findings.lock);
 }
@@ -544,11 +546,6 @@ void am_findings_note(const char *record)
     if (findings.fd >= 0)
         line_write(json_pack("{ss}", "record", record));
     am_unlock(&findings.lock);
-}
-
-uint64_t am_findings_count(void)
-{
-    return findings.n_all;
 }
 
 static void counts_write(void)

@@ -24,6 +24,7 @@
 #ifndef AM_LAYER_FINDING_H
 #define AM_LAYER_FINDING_H
 
+#include <jansson.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -102,15 +103,18 @@ void am_findings_call(const char *record, uint64_t n, struct am_site site);
 /* A record without values.  Only where there is a file. */
 void am_findings_note(const char *record);
 
-/* "double-free"; "aclrtFree". */
-const char *am_finding_kind(const struct am_finding *finding);
-const char *am_finding_function(const struct am_site *site);
+/* By enum am_api_id: "aclrtFree". */
+extern const char *const am_api_names[];
+/*
+ * The finding as JSON, the stack of each call as stack_of() makes it, with frames of Python beside
+ * it if has_python.
+ */
+json_t *am_finding_json(const struct am_finding *finding,
+                        json_t *(*stack_of)(const struct am_site *site), bool has_python);
 /* Holds back findings of other threads. */
 void am_findings_lock(void);
 void am_findings_unlock(void);
 
-/* How many there were so far, each counted as often as it happened. */
-uint64_t am_findings_count(void);
 /* Writes counts and the end; once. */
 void am_findings_close(uint64_t n_calls, uint64_t n_refused);
 

@@ -157,7 +157,7 @@ void am_guards_check(struct am_call *call)
 void am_guard_refuse(struct am_call *call, const struct am_object *block, uint64_t addr,
                      uint64_t size, const char *argument)
 {
-    am_error_function = am_finding_function(&call->site);
+    am_error_function = am_api_names[call->id];
     call->is_answered = true;
     call->rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
                        "%s: %" PRIu64 " bytes at 0x%" PRIx64

@@ -13,43 +13,28 @@
 #include "layer/metadata.h"
 #include "layer/memory.h"
 
-static const int kinds[] = {
-    [AM_OBJECT_BLOCK] = AM_KIND_leak_block,
-    [AM_OBJECT_POOL_BLOCK] = AM_KIND_leak_block,
-    [AM_OBJECT_MANAGED] = AM_KIND_leak_block,
-    [AM_OBJECT_HOST] = AM_KIND_leak_host,
-    [AM_OBJECT_REGISTERED] = AM_KIND_leak_host,
-    [AM_OBJECT_KEY] = AM_KIND_leak_import,
-    [AM_OBJECT_MAPPING] = AM_KIND_leak_mapping,
-    [AM_OBJECT_RESERVATION] = AM_KIND_leak_reservation,
-    [AM_OBJECT_PHYS] = AM_KIND_leak_phys,
-    [AM_OBJECT_IMPORT] = AM_KIND_leak_import,
-    [AM_OBJECT_STREAM] = AM_KIND_leak_stream,
-    [AM_OBJECT_EVENT] = AM_KIND_leak_event,
-    [AM_OBJECT_NOTIFY] = AM_KIND_leak_event,
-    [AM_OBJECT_POOL] = AM_KIND_leak_pool,
-    [AM_OBJECT_CONTEXT] = AM_KIND_leak_context,
-    [AM_OBJECT_MODEL] = AM_KIND_leak_model,
-};
-
-static const char *const advices[] = {
-    [AM_OBJECT_BLOCK] = "aclrtFree",
-    [AM_OBJECT_POOL_BLOCK] = "aclrtMemPoolFreeAsync",
-    [AM_OBJECT_MANAGED] = "aclrtFree",
-    [AM_OBJECT_HOST] = "aclrtFreeHost",
-    [AM_OBJECT_REGISTERED] = "aclrtHostUnregister",
-    [AM_OBJECT_KEY] = "aclrtIpcMemClose",
-    [AM_OBJECT_MAPPING] = ("aclrtUnmapMem: the handle was freed, and the mapping alone "
-                           "holds the memory"),
-    [AM_OBJECT_RESERVATION] = "aclrtReleaseMemAddress",
-    [AM_OBJECT_PHYS] = "aclrtFreePhysical",
-    [AM_OBJECT_IMPORT] = "aclrtFreePhysical",
-    [AM_OBJECT_STREAM] = "aclrtDestroyStream",
-    [AM_OBJECT_EVENT] = "aclrtDestroyEvent",
-    [AM_OBJECT_NOTIFY] = "aclrtDestroyNotify",
-    [AM_OBJECT_POOL] = "aclrtMemPoolDestroy",
-    [AM_OBJECT_CONTEXT] = "aclrtDestroyContext",
-    [AM_OBJECT_MODEL] = "aclmdlRIDestroy",
+static const struct {
+    enum am_kind_of_finding kind;
+    const char *advice;
+} kinds[] = {
+    [AM_OBJECT_BLOCK] = {AM_KIND_leak_block, "aclrtFree"},
+    [AM_OBJECT_POOL_BLOCK] = {AM_KIND_leak_block, "aclrtMemPoolFreeAsync"},
+    [AM_OBJECT_MANAGED] = {AM_KIND_leak_block, "aclrtFree"},
+    [AM_OBJECT_HOST] = {AM_KIND_leak_host, "aclrtFreeHost"},
+    [AM_OBJECT_REGISTERED] = {AM_KIND_leak_host, "aclrtHostUnregister"},
+    [AM_OBJECT_KEY] = {AM_KIND_leak_import, "aclrtIpcMemClose"},
+    [AM_OBJECT_MAPPING] = {AM_KIND_leak_mapping,
+                           "aclrtUnmapMem: the handle was freed, and the mapping alone "
+                           "holds the memory"},
+    [AM_OBJECT_RESERVATION] = {AM_KIND_leak_reservation, "aclrtReleaseMemAddress"},
+    [AM_OBJECT_PHYS] = {AM_KIND_leak_phys, "aclrtFreePhysical"},
+    [AM_OBJECT_IMPORT] = {AM_KIND_leak_import, "aclrtFreePhysical"},
+    [AM_OBJECT_STREAM] = {AM_KIND_leak_stream, "aclrtDestroyStream"},
+    [AM_OBJECT_EVENT] = {AM_KIND_leak_event, "aclrtDestroyEvent"},
+    [AM_OBJECT_NOTIFY] = {AM_KIND_leak_event, "aclrtDestroyNotify"},
+    [AM_OBJECT_POOL] = {AM_KIND_leak_pool, "aclrtMemPoolDestroy"},
+    [AM_OBJECT_CONTEXT] = {AM_KIND_leak_context, "aclrtDestroyContext"},
+    [AM_OBJECT_MODEL] = {AM_KIND_leak_model, "aclmdlRIDestroy"},
 };
 
 struct left {
@@ -93,8 +78,6 @@ static bool is_retain(const struct am_object *object)
 /* A mapping is reported if the handle of its memory was freed; otherwise the handle is. */
 static bool is_reportable(const struct am_object *object)
 {
-    if (kinds[object->kind] < 0)
-        return false;
     return object->kind != AM_OBJECT_MAPPING || object->bytes == NULL ||
            object->bytes->n_handles == 0;
 }
@@ -138,15 +121,13 @@ static void group_report(struct am_object **list, size_t n, const char *when)
     if (size > 0 && first->kind != AM_OBJECT_IMPORT)
         snprintf(bytes, sizeof bytes, n > 1 ? ", %s," : " of %s",
                  am_size_text(size, text, sizeof text));
-    am_finding_begin(&f,
-                     is_retained ? AM_KIND_leak_retain
-                                 : (enum am_kind_of_finding)kinds[first->kind],
+    am_finding_begin(&f, is_retained ? AM_KIND_leak_retain : kinds[first->kind].kind,
                      "%zu %s%s%s %s still there at %s", n,
                      n > 1 && is_notify ? "notifies" : am_object_name(first->kind),
                      n > 1 && !is_notify ? "s" : "", bytes, n > 1 ? "are" : "is", when);
     f.advice = is_retained ? "aclrtFreePhysical once for each "
                              "aclrtMemRetainAllocationHandle, and once more"
-                           : advices[first->kind];
+                           : kinds[first->kind].advice;
     am_finding_at(&f, "made here", first->made);
     if (is_retained)
         am_finding_at(&f, "retained here", first->freed);

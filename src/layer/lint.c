@@ -519,28 +519,16 @@ static bool is_captured(struct am_call *call)
     return agent != NULL && agent->capture != NULL;
 }
 
-/* The flag of a record and of a wait. */
-static void event_flag_check(struct am_call *call, uint32_t flag)
-{
-    if (flag != 0 && !is_captured(call))
-        REPORT(
-            call, SOME, "pass 0",
-            "flag is 0x%x; not every edition takes it on a stream that is not captured",
-            flag);
-}
-
-static void lint_record_flag(struct am_call *call)
+/* The flag of a record, or of a wait. */
+static void lint_event_with_flag(struct am_call *call)
 {
     AM_ARGS(aclrtRecordEventWithFlag);
 
-    event_flag_check(call, a->flag);
-}
-
-static void lint_wait_flag(struct am_call *call)
-{
-    AM_ARGS(aclrtStreamWaitEventWithFlag);
-
-    event_flag_check(call, a->flag);
+    if (a->flag != 0 && !is_captured(call))
+        REPORT(
+            call, SOME, "pass 0",
+            "flag is 0x%x; not every edition takes it on a stream that is not captured",
+            a->flag);
 }
 
 static void lint_host_func(struct am_call *call)

@@ -67,22 +67,7 @@ static json_t *stack_of(const struct am_site *site)
 
 void am_session_add(const struct am_finding *finding)
 {
-    json_t *calls = json_array();
-
-    for (size_t i = 0; i < finding->n; i++) {
-        const struct am_site *site = &finding->at[i].site;
-
-        json_array_append_new(
-            calls, json_pack("{ss, ss, si, so}", "function", am_finding_function(site),
-                             "what", finding->at[i].what, "thread", (int)site->thread,
-                             "stack", stack_of(site)));
-    }
-    json_array_append_new(session.findings,
-                          json_pack("{ss, ss, ss, si, so}", "kind",
-                                    am_finding_kind(finding), "message", finding->message,
-                                    "advice",
-                                    finding->advice != NULL ? finding->advice : "",
-                                    "refused", finding->refused, "calls", calls));
+    json_array_append_new(session.findings, am_finding_json(finding, stack_of, false));
 }
 
 /* ---- begin and end ---- */
