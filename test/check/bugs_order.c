@@ -508,18 +508,13 @@ static void unregistered(bool is_fixed)
 }
 
 /* Memory that this process exported and imported is one memory. */
-static void imported_in_this_process(bool is_fixed)
+static void second_mapping_written(struct chunk chunk, aclrtDrvMemHandle imported,
+                                   bool is_fixed)
 {
     aclrtStream first = stream_open();
     aclrtStream second = stream_open();
-    struct chunk chunk = chunk_open();
-    aclrtDrvMemHandle imported;
-    uint64_t number;
     void *va;
 
-    MUST(aclrtMemExportToShareableHandle(chunk.handle, ACL_MEM_HANDLE_TYPE_NONE, 1,
-                                         &number));
-    MUST(aclrtMemImportFromShareableHandle(number, 0, &imported));
     MUST(aclrtReserveMemAddress(&va, CHUNK, 0, NULL, 1));
     MUST(aclrtMapMem(va, CHUNK, 0, imported, 0));
     MUST(aclrtMemsetAsync(chunk.va, 100, 1, 100, first));
@@ -533,6 +528,32 @@ static void imported_in_this_process(bool is_fixed)
     MUST(aclrtFreePhysical(imported));
     MUST(aclrtReleaseMemAddress(va));
     chunk_close(chunk);
+}
+
+static void imported_in_this_process(bool is_fixed)
+{
+    struct chunk chunk = chunk_open();
+    aclrtDrvMemHandle imported;
+    uint64_t number;
+
+    MUST(aclrtMemExportToShareableHandle(chunk.handle, ACL_MEM_HANDLE_TYPE_NONE, 1,
+                                         &number));
+    MUST(aclrtMemImportFromShareableHandle(number, 0, &imported));
+    second_mapping_written(chunk, imported, is_fixed);
+}
+
+/* The same by a handle that is valid on other machines too. */
+static void imported_by_fabric_handle(bool is_fixed)
+{
+    struct chunk chunk = chunk_open();
+    aclrtMemFabricHandle shared;
+    aclrtDrvMemHandle imported;
+
+    MUST(aclrtMemExportToShareableHandleV2(chunk.handle, 1,
+                                           ACL_MEM_SHARE_HANDLE_TYPE_FABRIC, &shared));
+    MUST(aclrtMemImportFromShareableHandleV2(&shared, ACL_MEM_SHARE_HANDLE_TYPE_FABRIC, 0,
+                                             &imported));
+    second_mapping_written(chunk, imported, is_fixed);
 }
 
 /* The same by a key. */
@@ -641,6 +662,8 @@ const struct bug order_bugs[] = {
     BUG("race/unregister", unregistered, "race", "the host reads", "read_now"),
     BUG("race/import", imported_in_this_process, "race", "wrote", "write_on"),
     BUG("race/import-key", imported_by_key, "race", "wrote", "write_on"),
+    BUG("race/import-fabric", imported_by_fabric_handle, "race", "wrote", "write_on",
+        .product = "A3"),
     BUG("race/persistent", persistent_stream, "race", "the host reads", "read_now"),
     BUG("none/halves", halves_of_a_block, "", "", ""),
     BUG("none/destroyed", destroyed_stream, "", "", ""),
