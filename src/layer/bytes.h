@@ -37,6 +37,7 @@ struct am_bytes {
     uint64_t share;          /* the number that they were exported as; 0: none */
     struct am_bytes *origin; /* imported: the exported bytes of this process, or NULL */
     struct am_site made;     /* the allocation */
+    struct am_site exported; /* counts for objects with is_exported */
     struct am_segments segments;
     uint32_t n_segments;
     uint32_t prune_at;       /* segments; 0: AM_SEGMENTS_MIN */

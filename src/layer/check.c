@@ -2,7 +2,8 @@
  * The layer itself: a wrapper for each function that has a hook, made from the lists.
  *
  * A wrapper packs the arguments, takes the stack, and runs the hook before, the call and
- * the hook after.  The hooks run under am_check.lock, the call under none.
+ * the hook after.  The hooks run under am_check.lock or share the metadata (shared.h), the
+ * call runs under no lock.
  */
 #include "layer/metadata.h"
 
@@ -25,6 +26,7 @@
 #include "layer/order.h"
 #include "layer/pinned.h"
 #include "layer/python.h"
+#include "layer/shared.h"
 #include "layer/stacks.h"
 #include "layer/thread.h"
 
@@ -91,9 +93,9 @@ static void thread_query(struct am_call *call, bool wants_context)
 /* Passes quarantined frees on; true: there were any. */
 static bool quarantine_flush(void)
 {
-    am_lock(&am_check.lock);
+    am_check_lock();
     am_quarantine_release_all();
-    am_unlock(&am_check.lock);
+    am_check_unlock();
     return am_quarantine_drain();
 }
 
@@ -116,7 +118,7 @@ void am_check_view(const void *addr, size_t size)
 
     if (owner != getpid())
         return;
-    am_lock(&am_check.lock);
+    am_check_lock();
     while (at < end) {
         struct am_object *object = am_area_find(at);
 
@@ -126,7 +128,19 @@ void am_check_view(const void *addr, size_t size)
             object->bytes->is_shared = true;
         at = object->key + object->size;
     }
-    am_unlock(&am_check.lock);
+    am_check_unlock();
+}
+
+static void before_alone(struct am_call *call)
+{
+    const struct hook *hook = &hooks[call->id];
+
+    am_check_lock();
+    if (hook->effect & AM_QUEUES)
+        am_capture_find(call);
+    if (call->model == NULL || am_capture_before(call))
+        hook->before(call);
+    am_check_unlock();
 }
 
 static void call_begin(struct am_call *call)
@@ -136,7 +150,7 @@ static void call_begin(struct am_call *call)
 
     struct am_thread *thread = am_thread_get();
 
-    atomic_fetch_add_explicit(&am_check.n_calls, 1, memory_order_relaxed);
+    am_counter_add(&am_check.n_calls, 1);
     call->era = am_check.era;
     call->device = -1;
     call->is_free = (what & AM_FREES) != 0;
@@ -161,17 +175,13 @@ static void call_begin(struct am_call *call)
     };
     thread_query(call, what & AM_MAKES);
     if (am_kind_is_on(AM_KIND_portability)) {
-        am_lock(&am_check.lock);
+        am_check_lock();
         am_lint(call);
-        am_unlock(&am_check.lock);
+        am_check_unlock();
     }
     if (hook->before != NULL) {
-        am_lock(&am_check.lock);
-        if (what & AM_QUEUES)
-            am_capture_find(call);
-        if (call->model == NULL || am_capture_before(call))
-            hook->before(call);
-        am_unlock(&am_check.lock);
+        if (!am_shared_before(call, hook->before))
+            before_alone(call);
         am_quarantine_drain();
     }
     thread->is_querying = false;
@@ -197,19 +207,11 @@ static void refusal_count(const struct am_call *call)
         atomic_fetch_add_explicit(&am_check.n_refused, 1, memory_order_relaxed);
 }
 
-static void call_end(struct am_call *call)
+static void after_alone(struct am_call *call)
 {
     const struct hook *hook = &hooks[call->id];
 
-    if (call->rc != ACL_SUCCESS)
-        refusal_count(call);
-    if (call->is_unseen)
-        return;
-    call->is_after = true;
-    am_thread_get()->is_querying = true;
-    if (call->device < 0 && (hook->effect & AM_MAKES))
-        thread_query(call, true); /* the call itself may have chosen the device */
-    am_lock(&am_check.lock);
+    am_check_lock();
     if (call->rc != ACL_SUCCESS)
         am_models_refused(call);
     if (call->model != NULL)
@@ -222,7 +224,23 @@ static void call_end(struct am_call *call)
     }
     am_call_unref(call);
     am_touch_update();
-    am_unlock(&am_check.lock);
+    am_check_unlock();
+}
+
+static void call_end(struct am_call *call)
+{
+    const struct hook *hook = &hooks[call->id];
+
+    if (call->rc != ACL_SUCCESS)
+        refusal_count(call);
+    if (call->is_unseen)
+        return;
+    call->is_after = true;
+    am_thread_get()->is_querying = true;
+    if (call->device < 0 && (hook->effect & AM_MAKES))
+        thread_query(call, true); /* the call itself may have chosen the device */
+    if (!am_shared_after(call, hook->after))
+        after_alone(call);
     am_thread_get()->is_querying = false;
     call_finish();
 }
@@ -270,18 +288,18 @@ static bool touch_report(uintptr_t addr, uintptr_t instruction)
     bool is_reported;
     char text[160];
 
-    if (!am_kind_is_on(AM_KIND_device_touch) || !am_lock_try(&am_check.lock))
+    if (!am_kind_is_on(AM_KIND_device_touch) || !am_check_lock_try())
         return false;
     site.stack = am_stack_take_from(instruction);
     site.thread = (uint32_t)syscall(SYS_gettid);
     if (addr < AM_NULL_MAX) {
         is_reported = am_ignored_null(addr, site);
-        am_unlock(&am_check.lock);
+        am_check_unlock();
         return is_reported;
     }
     object = am_area_find(addr);
     if (object == NULL) {
-        am_unlock(&am_check.lock);
+        am_check_unlock();
         return false;
     }
     am_finding_begin(&f, AM_KIND_device_touch, "the program touched %s%s on device %d",
@@ -292,8 +310,8 @@ static bool touch_report(uintptr_t addr, uintptr_t instruction)
     am_finding_at(&f, "touched here", site);
     am_finding_at(&f, "made here", object->made);
     am_finding_report(&f);
-    am_findings_close(am_check.n_calls, am_check.n_refused);
-    am_unlock(&am_check.lock);
+    am_findings_close(am_counter_sum(&am_check.n_calls), am_check.n_refused);
+    am_check_unlock();
     return true;
 }
 
@@ -305,6 +323,7 @@ static void attach(const struct am_api *below)
     am_check.era++;
     owner = getpid();
     am_stacks_open();
+    am_objects_open();
     am_order_open();
     am_touch_open();
     am_findings_open(am_option_text(AM_OPTION_findings));
@@ -318,13 +337,13 @@ __attribute__((destructor)) static void process_end(void)
 
     if (owner != getpid())
         return; /* not in use, or made by fork: the metadata is the parent's */
-    am_lock(&am_check.lock);
+    am_check_lock();
     if (am_api_top != &am_api_down) {
         am_guards_check(&call);
         am_leaks_report(-1, 0, "the end of the process");
     }
-    am_findings_close(am_check.n_calls, am_check.n_refused);
-    am_unlock(&am_check.lock);
+    am_findings_close(am_counter_sum(&am_check.n_calls), am_check.n_refused);
+    am_check_unlock();
 }
 
 const struct am_layer am_check_layer = {"check", &check_table, attach, NULL};

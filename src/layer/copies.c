@@ -275,6 +275,11 @@ struct desc {
 static struct desc descs[DESCS_MAX]; /* by address; a newer one replaces an older one */
 static size_t n_descs;               /* that were set so far */
 
+bool am_descs_exist(void)
+{
+    return n_descs > 0;
+}
+
 static struct desc *desc_slot(uint64_t at)
 {
     return &descs[(at >> 6) * UINT64_C(0x9e3779b97f4a7c15) >> 54];
@@ -557,7 +562,7 @@ AM_NO_LOCK_ANALYSIS static uint64_t address_read(const void *at)
     if (bytes == NULL || bytes->is_shared ||
         am_bytes_in_flight_at(bytes, (uintptr_t)at - area->key, false, &access))
         return 0;
-    am_unlock(&am_check.lock);
+    am_check_unlock();
     before = am_error_capture(message, sizeof message);
     /* A capture may forbid the copy to the program, and would be invalid afterwards. */
     (void)am_check.below->aclmdlRICaptureThreadExchangeMode(&mode);
@@ -565,7 +570,7 @@ AM_NO_LOCK_ANALYSIS static uint64_t address_read(const void *at)
                                           ACL_MEMCPY_DEVICE_TO_HOST) == ACL_SUCCESS;
     (void)am_check.below->aclmdlRICaptureThreadExchangeMode(&mode);
     am_error_capture_end(before);
-    am_lock(&am_check.lock);
+    am_check_lock();
     return is_read ? value : 0;
 }
 

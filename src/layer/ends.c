@@ -14,6 +14,8 @@ static void agent_end(struct am_agent *agent)
 
 void am_stream_end(struct am_object *object)
 {
+    if (object->kind != AM_OBJECT_STREAM)
+        return;
     if (object->agent != NULL)
         agent_end(object->agent);
     object->agent = NULL;
@@ -44,8 +46,10 @@ static void object_end(struct am_object *object, void *arg)
         object->bytes->n_handles = 0;
     if (object->kind == AM_OBJECT_HOST)
         am_touch_end(object->bytes);
-    am_model_end(object->model);
-    object->model = NULL;
+    if (object->kind == AM_OBJECT_MODEL) {
+        am_model_end(object->model);
+        object->model = NULL;
+    }
     am_object_free(end->call, object);
 }
 
@@ -118,7 +122,7 @@ void am_before_reset_device(struct am_call *call)
 {
     AM_ARGS(aclrtResetDevice);
 
-    call->value = am_check.serial;
+    call->value = am_serial_last();
     am_check.n_resetting++;
     am_check.n_resets++;
     am_quarantine_release_all(); /* passed on before the call */
@@ -161,7 +165,7 @@ static void everything_end(struct am_call *call, uint64_t serial)
 void am_before_finalize(struct am_call *call)
 {
     am_guards_check(call);
-    call->value = am_check.serial;
+    call->value = am_serial_last();
     am_check.n_stopping++;
     am_check.n_resets++;
     am_quarantine_release_all();

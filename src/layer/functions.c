@@ -190,14 +190,14 @@ static struct function *function_begin(uint64_t serial)
 {
     struct function *function;
 
-    am_lock(&am_check.lock);
+    am_check_lock();
     function = function_take_locked(serial);
     if (function != NULL) {
         function_hold_locked(function);
         am_host_joins_record(function->before); /* the function may notify a thread */
         am_touch_update();
     }
-    am_unlock(&am_check.lock);
+    am_check_unlock();
     return function;
 }
 
@@ -220,11 +220,11 @@ static void function_run(void *serial)
         thread->is_inside = outer.is_inside;
         thread->function_agent = outer.function_agent;
     }
-    am_lock(&am_check.lock);
+    am_check_lock();
     if (function->end != NULL && am_option_number(AM_OPTION_functions_wait) != 0)
         am_agent_joins_host(function->agent);
     function_delete_locked(function);
-    am_unlock(&am_check.lock);
+    am_check_unlock();
 }
 
 void am_check_function_waited(void)
@@ -233,9 +233,9 @@ void am_check_function_waited(void)
 
     if (thread == NULL || thread->function_agent == NULL)
         return;
-    am_lock(&am_check.lock);
+    am_check_lock();
     am_agent_joins_host(thread->function_agent);
-    am_unlock(&am_check.lock);
+    am_check_unlock();
 }
 
 void am_functions_drop(const struct am_agent *agent, uint64_t serial)
@@ -268,7 +268,7 @@ static struct function *function_queue(struct am_call *call, struct am_agent *ag
     function->n_calls = function->launcher != NULL ? function->launcher->n_calls : 0;
     function->n_polls = function->launcher != NULL ? function->launcher->n_polls : 0;
     function->place = call->site.stack;
-    function->serial = ++am_check.serial;
+    function->serial = am_serial_next();
     TAILQ_INSERT_TAIL(&functions, function, link);
     if (agent == NULL)
         return function;
@@ -350,11 +350,11 @@ static void captured_run(void *arg)
     struct function *function;
     uint64_t serial = 0;
 
-    am_lock(&am_check.lock);
+    am_check_lock();
     function = captured_find(captured);
     if (function != NULL)
         serial = function->serial;
-    am_unlock(&am_check.lock);
+    am_check_unlock();
     if (serial != 0)
         function_run((void *)(uintptr_t)serial);
     else

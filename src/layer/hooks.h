@@ -34,6 +34,9 @@ void am_share_freed(const struct am_object *object);
 void am_call_add_range(struct am_call *call, const void *at, uint64_t size, bool is_write,
                        const char *argument);
 
+/* copies.c: whether a descriptor of a copy was ever set. */
+bool am_descs_exist(void);
+
 /* ends.c: the work of the stream is done, or dropped. */
 void am_stream_end(struct am_object *object);
 
@@ -59,6 +62,9 @@ void am_captured_function_cancel(const struct am_captured_function *captured);
 /* models.c */
 /* Finds the capture that the call's work goes into; call->model is NULL otherwise. */
 void am_capture_find(struct am_call *call);
+/* Whether a stream may be captured; whether am_models_read() may find something. */
+bool am_captures_exist(void);
+bool am_models_are_waited(void);
 /*
  * The hooks of a call whose work is captured; the hook of calls.def runs before the call
  * where `before` returns true.

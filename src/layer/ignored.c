@@ -75,7 +75,7 @@ bool am_ignored_null(uint64_t addr, struct am_site site)
         am_finding_at(&f, "dereferenced here", site);
         am_finding_at(&f, "failed here", note->site);
         am_finding_report(&f);
-        am_findings_close(am_check.n_calls, am_check.n_refused);
+        am_findings_close(am_counter_sum(&am_check.n_calls), am_check.n_refused);
         return true;
     }
     return false;

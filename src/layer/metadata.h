@@ -13,19 +13,22 @@
  *
  * A call of the program goes through a hook before it is passed on and one afterwards
  * (hooks.h).  Frees are entered before, since the next thread may get the same address at
- * once; what is made is entered afterwards.  One lock guards the metadata; no lock is held
- * while a call is passed on.  Where memory for the metadata runs out an object stays unknown,
- * and nothing is said of it.
+ * once; what is made is entered afterwards.  A hook has the metadata to itself
+ * (am_check_lock()), or shares it with hooks of other streams and blocks (shared.h); no lock
+ * is held while a call is passed on.  Where memory for the metadata runs out an object stays
+ * unknown, and nothing is said of it.
  */
 #ifndef AM_LAYER_METADATA_H
 #define AM_LAYER_METADATA_H
 
 #include <bsd/sys/tree.h>
+#include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/queue.h>
 
+#include "base/epoch.h"
 #include "base/lock.h"
 #include "layer/args.h"
 #include "layer/finding.h"
@@ -65,26 +68,30 @@ struct am_object {
     uint64_t key;                      /* address or handle */
     uint64_t size;                     /* in bytes, as asked for */
     struct am_bytes *bytes;            /* of memory; NULL until it is needed */
-    struct am_uses *uses;              /* of memory; by streams: bytes.h */
-    struct am_agent *agent;            /* of a stream */
-    struct am_signal *signal;          /* of an event or notify */
-    struct am_model *model;            /* of a captured model */
+    union {
+        struct am_agent *agent;   /* of a stream */
+        struct am_signal *signal; /* of an event or notify */
+        struct am_model *model;   /* of a captured model */
+        struct am_uses *uses;     /* of anything else; by streams: bytes.h */
+    };
     struct am_site made;
     struct am_site freed; /* while it lives: of a handle, the last retain; of a pinned
                               block, where its guard was last whole */
-    struct am_site exported;
-    uint32_t era;   /* am_check.era when it was made */
-    int16_t device; /* -1: none, or the host */
-    uint8_t flag;   /* a reservation's flags; of physical memory: it has huge pages */
-    uint8_t kind;   /* enum am_object_kind */
+    uint32_t era;         /* am_check.era when it was made */
+    uint32_t freed_at;    /* am_check.n_frees when it was freed */
+    int16_t device;       /* -1: none, or the host */
+    uint8_t flag; /* a reservation's flags; of physical memory: it has huge pages */
+    uint8_t kind; /* enum am_object_kind */
     bool is_freed;
-    bool is_forgotten;   /* forgotten; a call still has it */
-    uint16_t n_refs;     /* calls that have it */
-    uint16_t lead;       /* pinned: bytes that the library's block has before `key` */
-    bool is_quarantined; /* freed by the program, and the free was not passed on yet */
+    bool is_forgotten; /* forgotten; a call still has it */
+    uint16_t n_refs;   /* calls that have it */
+    uint16_t lead;     /* pinned: bytes that the library's block has before `key` */
+    uint8_t ring;      /* of the quarantine, and the slot there */
+    uint8_t slot;
+    atomic_bool is_quarantined; /* freed by the program, not passed on yet */
     bool
         is_taken; /* freed by a call that entered the layer second and the library first */
-    bool is_exported; /* `exported` counts */
+    bool is_exported; /* bytes->exported counts */
     bool is_retained; /* the last retain is noted in `freed` */
     bool is_counted;  /* its size is in am_check.device_bytes, unless it is freed */
     bool is_guarded;  /* pinned: guard bytes lie before and behind it */
@@ -125,22 +132,36 @@ struct am_call {
     struct am_finding *finding;     /* is reported when the result is known */
 };
 
+/* Objects that one latch protects, in hooks that share the metadata: shared.h. */
+struct am_stripe {
+    _Alignas(AM_SHARD_STRIDE) atomic_bool is_taken;
+    struct am_objects areas;       /* live memory that addresses show */
+    struct am_objects freed_areas; /* memory that was freed; none overlaps a live one */
+    struct am_freed freed;         /* the oldest first */
+    uint32_t n_frees;              /* so far */
+};
+
+#define AM_STRIPES 256
+
 /* The metadata of the layer. */
 struct am_check {
     struct am_lock lock;
     const struct am_api *_Atomic below;
-    struct am_objects areas;        /* live memory that addresses show */
-    struct am_objects freed_areas;  /* memory that was freed; none overlaps a live one */
+    /*
+     * Blocks of aclrtMalloc inside 2 MB of addresses, by these 2 MB; all other objects are
+     * in `rest`.
+     */
+    struct am_stripe stripe[AM_STRIPES];
+    struct am_stripe rest;
     struct am_objects reservations; /* live ones */
     struct am_objects released;     /* reservations that were released */
     struct am_objects handles;      /* of other objects, live and freed */
-    struct am_freed freed;
-    size_t n_freed;
-    size_t n_live;
-    uint64_t serial; /* of the object that was made last */
-    uint64_t
-        device_bytes; /* bytes of devices that the program allocated and did not free */
-    _Atomic uint64_t n_calls;
+    _Atomic uint32_t n_frees;       /* so far; a multiple of AM_FREES_BATCH */
+    _Atomic uint64_t serial;        /* at least the number of the newest object */
+    _Atomic uint64_t n_serials;     /* how often am_serial_last() was called */
+    struct am_counter n_live;       /* objects */
+    struct am_counter device_bytes; /* that the program allocated and did not free */
+    struct am_counter n_calls;
     _Atomic uint64_t
         n_refused; /* of these, without expected codes (expected_codes.def) */
     /*
@@ -159,11 +180,29 @@ struct am_check {
 
 extern struct am_check am_check;
 
-#define AM_FREED_MAX 65536 /* how many freed objects are remembered */
+#define AM_FREED_MAX 65536 /* how many freed objects are remembered, at least */
+#define AM_FREES_BATCH 64
+
+/* ---- shared.c ---- */
+
+/* The metadata for this thread alone. */
+void am_check_lock(void) AM_ACQUIRE(am_check.lock);
+void am_check_unlock(void) AM_RELEASE(am_check.lock);
+/* False: another thread uses the metadata.  For handlers of signals. */
+bool am_check_lock_try(void) AM_TRY_ACQUIRE(true, am_check.lock);
+/* Waits for the condition, without the lock; `until` NULL: without a limit. */
+void am_check_wait(pthread_cond_t *condition, const struct timespec *until);
 
 /* ---- objects.c ---- */
 
+void am_objects_open(void);
+
 const char *am_object_name(enum am_object_kind kind); /* "block" */
+
+/* A number that is larger than all before. */
+uint64_t am_serial_next(void);
+/* Not below the numbers so far, and below all later ones. */
+uint64_t am_serial_last(void);
 
 /* Enters a new object.  NULL without memory, and where a stop has freed it since. */
 struct am_object *am_object_make(struct am_call *call, enum am_object_kind kind,
@@ -173,12 +212,24 @@ void am_object_count(const struct am_call *call, struct am_object *object);
 /* The live area, or freed one, or reservation, that addr lies in; NULL: none. */
 struct am_object *am_area_find(uint64_t addr);
 struct am_object *am_freed_area_find(uint64_t addr);
+/* The live area of am_check.rest that addr lies in. */
+struct am_object *am_rest_area_find(uint64_t addr);
 struct am_object *am_reservation_find(uint64_t addr);
 struct am_object *am_released_find(uint64_t addr);
-/* The last area whose start is at addr or below. */
+/* The last area of the host whose start is at addr or below. */
 struct am_object *am_area_before(uint64_t addr);
-/* The first area whose start is at addr or above. */
+/* The first area of the host whose start is at addr or above. */
 struct am_object *am_area_next(uint64_t addr);
+/* The freed object that matches; NULL: none. */
+struct am_object *am_freed_find(bool (*matches)(const struct am_object *,
+                                                const void *arg),
+                                const void *arg);
+
+/* Whether the area is one of am_check.stripe, and which. */
+bool am_area_is_small(uint64_t addr, uint64_t size);
+struct am_stripe *am_stripe_of(uint64_t addr);
+/* The last object in the tree that overlaps the range; NULL: none. */
+struct am_object *am_overlap_find(struct am_objects *tree, uint64_t addr, uint64_t size);
 /* A handle's object, live or freed; NULL where it is unknown or of another kind. */
 struct am_object *am_handle_find(enum am_object_kind kind, const void *handle);
 /* From live to freed; the call is where. */

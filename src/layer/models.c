@@ -217,6 +217,16 @@ static struct am_model *model_of_signal(const struct am_signal *signal)
     return NULL;
 }
 
+bool am_captures_exist(void)
+{
+    return n_captures > 0;
+}
+
+bool am_models_are_waited(void)
+{
+    return n_waited > 0;
+}
+
 void am_capture_find(struct am_call *call)
 {
     if (n_captures == 0 || call->stream == NULL)

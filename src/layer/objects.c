@@ -3,7 +3,6 @@
 
 #include "base/error.h"
 #include "base/tree.h"
-#include "base/util.h"
 #include "layer/bytes.h"
 #include "layer/metadata.h"
 #include "layer/hooks.h"
@@ -12,13 +11,23 @@
 #include "layer/order.h"
 #include "layer/pinned.h"
 #include "layer/session.h"
+#include "layer/shared.h"
+#include "layer/thread.h"
 
 struct am_check am_check = {
     .lock = AM_LOCK_INIT(AM_RANK_RUNTIME, "check"),
-    .freed = TAILQ_HEAD_INITIALIZER(am_check.freed),
 };
 
 AM_TREE(am_objects, am_object, node, key)
+
+void am_objects_open(void)
+{
+    if (am_check.rest.freed.tqh_last != NULL)
+        return;
+    TAILQ_INIT(&am_check.rest.freed);
+    for (unsigned i = 0; i < AM_STRIPES; i++)
+        TAILQ_INIT(&am_check.stripe[i].freed);
+}
 
 static const char *const names[] = {
     [AM_OBJECT_BLOCK] = "block",
@@ -44,15 +53,63 @@ const char *am_object_name(enum am_object_kind kind)
     return names[kind];
 }
 
+/* ---- serial numbers ---- */
+
+#define SERIALS_BATCH 256
+
+/* A thread takes numbers in batches; am_serial_last() ends the batches. */
+uint64_t am_serial_next(void)
+{
+    struct am_thread *thread = am_thread_get();
+
+    if (thread == NULL)
+        return ++am_check.serial;
+    if (thread->n_serials == 0 || thread->serials_era != am_check.n_serials) {
+        thread->serials_era = am_check.n_serials;
+        thread->serial = atomic_fetch_add(&am_check.serial, SERIALS_BATCH);
+        thread->n_serials = SERIALS_BATCH;
+    }
+    thread->n_serials--;
+    return ++thread->serial;
+}
+
+uint64_t am_serial_last(void)
+{
+    am_check.n_serials++;
+    return am_check.serial;
+}
+
+/* ---- where an object is ---- */
+
 static bool is_area(enum am_object_kind kind)
 {
     return kind <= AM_OBJECT_MAPPING;
 }
 
+#define REGION_BITS 21
+
+bool am_area_is_small(uint64_t addr, uint64_t size)
+{
+    return size > 0 && addr >> REGION_BITS == (addr + size - 1) >> REGION_BITS;
+}
+
+struct am_stripe *am_stripe_of(uint64_t addr)
+{
+    return &am_check.stripe[(addr >> REGION_BITS) * UINT64_C(0x9e3779b97f4a7c15) >> 56];
+}
+
+static struct am_stripe *stripe_of(const struct am_object *object)
+{
+    return object->kind == AM_OBJECT_BLOCK && am_area_is_small(object->key, object->size)
+               ? am_stripe_of(object->key)
+               : &am_check.rest;
+}
+
 static struct am_objects *tree_of(const struct am_object *object)
 {
     if (is_area(object->kind))
-        return object->is_freed ? &am_check.freed_areas : &am_check.areas;
+        return object->is_freed ? &stripe_of(object)->freed_areas
+                                : &stripe_of(object)->areas;
     if (object->kind == AM_OBJECT_RESERVATION)
         return object->is_freed ? &am_check.released : &am_check.reservations;
     return &am_check.handles;
@@ -83,14 +140,32 @@ static struct am_object *find_in(struct am_objects *tree, uint64_t addr)
     return below != NULL && addr - below->key < below->size ? below : NULL;
 }
 
+/* First `rest`: then a hook that shares the metadata needs no latch for what is there. */
 struct am_object *am_area_find(uint64_t addr)
 {
-    return find_in(&am_check.areas, addr);
+    struct am_object *object = find_in(&am_check.rest.areas, addr);
+
+    return object != NULL ? object : find_in(&am_stripe_of(addr)->areas, addr);
+}
+
+struct am_object *am_rest_area_find(uint64_t addr)
+{
+    return find_in(&am_check.rest.areas, addr);
 }
 
 struct am_object *am_freed_area_find(uint64_t addr)
 {
-    return find_in(&am_check.freed_areas, addr);
+    struct am_object *object = find_in(&am_check.rest.freed_areas, addr);
+
+    return object != NULL ? object : find_in(&am_stripe_of(addr)->freed_areas, addr);
+}
+
+struct am_object *am_overlap_find(struct am_objects *tree, uint64_t addr, uint64_t size)
+{
+    struct am_object *last = find_below(tree, addr + (size > 0 ? size - 1 : 0));
+
+    return last != NULL && (last->key >= addr || addr - last->key < last->size) ? last
+                                                                                : NULL;
 }
 
 struct am_object *am_reservation_find(uint64_t addr)
@@ -105,14 +180,29 @@ struct am_object *am_released_find(uint64_t addr)
 
 struct am_object *am_area_before(uint64_t addr)
 {
-    return find_below(&am_check.areas, addr);
+    return find_below(&am_check.rest.areas, addr);
 }
 
 struct am_object *am_area_next(uint64_t addr)
 {
     struct am_object key = {.key = addr};
 
-    return RB_NFIND(am_objects, &am_check.areas, &key);
+    return RB_NFIND(am_objects, &am_check.rest.areas, &key);
+}
+
+struct am_object *
+am_freed_find(bool (*matches)(const struct am_object *, const void *arg), const void *arg)
+{
+    for (unsigned i = 0; i <= AM_STRIPES; i++) {
+        struct am_stripe *stripe = i == AM_STRIPES ? &am_check.rest : &am_check.stripe[i];
+        struct am_object *object;
+
+        TAILQ_FOREACH (object, &stripe->freed, freed_link) {
+            if (matches(object, arg))
+                return object;
+        }
+    }
+    return NULL;
 }
 
 struct am_object *am_handle_find(enum am_object_kind kind, const void *handle)
@@ -134,12 +224,14 @@ static void object_delete(struct am_object *object)
         return;
     am_touch_forget(object->bytes);
     am_bytes_put(object->bytes);
-    free(object->uses);
     if (object->kind == AM_OBJECT_STREAM)
         am_agent_put(object->agent);
-    am_model_end(object->model);
-    if (object->kind == AM_OBJECT_EVENT || object->kind == AM_OBJECT_NOTIFY)
+    else if (object->kind == AM_OBJECT_EVENT || object->kind == AM_OBJECT_NOTIFY)
         am_signal_put(object->signal);
+    else if (object->kind == AM_OBJECT_MODEL)
+        am_model_end(object->model);
+    else
+        free(object->uses);
     free(object);
 }
 
@@ -150,8 +242,7 @@ static void object_delete(struct am_object *object)
 static void freed_forget(struct am_object *object)
 {
     am_quarantine_remove(object);
-    TAILQ_REMOVE(&am_check.freed, object, freed_link);
-    am_check.n_freed--;
+    TAILQ_REMOVE(&stripe_of(object)->freed, object, freed_link);
     RB_REMOVE(am_objects, tree_of(object), object);
     object_delete(object);
 }
@@ -159,26 +250,34 @@ static void freed_forget(struct am_object *object)
 /* Addresses that are live again have no past: whatever lay there is forgotten. */
 static void range_renew(struct am_objects *tree, uint64_t addr, uint64_t size)
 {
-    struct am_object key = {.key = addr};
-    struct am_object *at = find_in(tree, addr);
+    struct am_object *at;
 
-    if (at != NULL)
-        freed_forget(at);
-    while ((at = RB_NFIND(am_objects, tree, &key)) != NULL && at->key - addr < size)
-        freed_forget(at);
+    while ((at = am_overlap_find(tree, addr, size)) != NULL)
+        am_object_drop(at);
 }
 
-/* The same for live ones: the layer missed their end. */
-static void live_renew(uint64_t addr, uint64_t size)
+static void stripe_renew(struct am_stripe *stripe, uint64_t addr, uint64_t size,
+                         bool is_live)
 {
-    struct am_object key = {.key = addr};
-    struct am_object *at = am_area_find(addr);
+    range_renew(&stripe->freed_areas, addr, size);
+    if (is_live) /* the layer missed their end */
+        range_renew(&stripe->areas, addr, size);
+}
 
-    if (at != NULL)
-        am_object_drop(at);
-    while ((at = RB_NFIND(am_objects, &am_check.areas, &key)) != NULL &&
-           at->key - addr < size)
-        am_object_drop(at);
+static void areas_renew(uint64_t addr, uint64_t size, bool is_live)
+{
+    uint64_t first = addr >> REGION_BITS;
+    uint64_t n = size > 0 ? ((addr + size - 1) >> REGION_BITS) - first + 1 : 1;
+
+    if (am_thread_is_sharing()) { /* nothing else overlaps, or the thread would be alone */
+        range_renew(&am_stripe_of(addr)->freed_areas, addr, size);
+        return;
+    }
+    stripe_renew(&am_check.rest, addr, size, is_live);
+    for (uint64_t i = 0; i < n && i < AM_STRIPES; i++)
+        stripe_renew(n < AM_STRIPES ? am_stripe_of((first + i) << REGION_BITS)
+                                    : &am_check.stripe[i],
+                     addr, size, is_live);
 }
 
 struct am_object *am_object_make(struct am_call *call, enum am_object_kind kind,
@@ -193,16 +292,14 @@ struct am_object *am_object_make(struct am_call *call, enum am_object_kind kind,
     if (object == NULL)
         return NULL;
     object->kind = (uint8_t)kind;
-    object->serial = ++am_check.serial;
+    object->serial = am_serial_next();
     object->key = key;
     object->size = size;
     object->made = call->site;
     object->era = (uint32_t)am_check.era;
     object->device = -1;
-    if (is_area(kind)) {
-        range_renew(&am_check.freed_areas, key, size);
-        live_renew(key, size);
-    }
+    if (is_area(kind))
+        areas_renew(key, size, true);
     if (kind == AM_OBJECT_RESERVATION)
         range_renew(&am_check.released, key, size);
     other = RB_INSERT(am_objects, tree_of(object), object);
@@ -213,14 +310,14 @@ struct am_object *am_object_make(struct am_call *call, enum am_object_kind kind,
             am_object_drop(other);
         RB_INSERT(am_objects, tree_of(object), object);
     }
-    am_check.n_live++;
+    am_counter_add(&am_check.n_live, 1);
     return object;
 }
 
 void am_object_count(const struct am_call *call, struct am_object *object)
 {
     object->is_counted = true;
-    am_check.device_bytes += object->size;
+    am_counter_add(&am_check.device_bytes, object->size);
     am_session_grown(call);
 }
 
@@ -232,7 +329,7 @@ static void count_remove(struct am_object *object)
     if (object->kind == AM_OBJECT_PHYS && bytes != NULL && bytes->n_mapped > 0)
         bytes->is_counted = object->is_counted;
     else if (object->is_counted)
-        am_check.device_bytes -= object->size;
+        am_counter_add(&am_check.device_bytes, -object->size);
 }
 
 static void count_add(const struct am_object *object)
@@ -244,7 +341,7 @@ static void count_add(const struct am_object *object)
     if (object->kind == AM_OBJECT_PHYS && bytes != NULL && bytes->is_counted)
         bytes->is_counted = false;
     else
-        am_check.device_bytes += object->size;
+        am_counter_add(&am_check.device_bytes, object->size);
 }
 
 /* One mapping less; with the last one, memory without a handle goes. */
@@ -253,7 +350,41 @@ static void mapping_count_remove(struct am_bytes *bytes)
     if (--bytes->n_mapped > 0 || !bytes->is_counted)
         return;
     bytes->is_counted = false;
-    am_check.device_bytes -= bytes->size;
+    am_counter_add(&am_check.device_bytes, -bytes->size);
+}
+
+/* Forgets objects of the stripe that were freed more than AM_FREED_MAX frees ago. */
+static void stripe_age(struct am_stripe *stripe)
+{
+    uint32_t now = am_check.n_frees;
+    struct am_object *object;
+
+    while ((object = TAILQ_FIRST(&stripe->freed)) != NULL &&
+           now - object->freed_at > AM_FREED_MAX + AM_FREES_BATCH * AM_STRIPES &&
+           !object->is_quarantined && am_can_forget(object))
+        freed_forget(object);
+}
+
+/*
+ * The count goes on once for AM_FREES_BATCH frees of a stripe.  Each time another stripe is
+ * aged too, so that what was freed there does not stay.
+ */
+static void free_count(struct am_stripe *stripe, struct am_object *object)
+{
+    struct am_stripe *other;
+    uint32_t now = am_check.n_frees;
+
+    object->freed_at = now;
+    TAILQ_INSERT_TAIL(&stripe->freed, object, freed_link);
+    if (++stripe->n_frees % AM_FREES_BATCH != 0)
+        return;
+    atomic_fetch_add(&am_check.n_frees, AM_FREES_BATCH);
+    stripe_age(stripe);
+    other = &am_check.stripe[now / AM_FREES_BATCH % AM_STRIPES];
+    if (other == stripe || !am_stripe_try(other))
+        return;
+    stripe_age(other);
+    am_stripe_give(other);
 }
 
 void am_object_free(struct am_call *call, struct am_object *object)
@@ -262,7 +393,7 @@ void am_object_free(struct am_call *call, struct am_object *object)
 
     RB_REMOVE(am_objects, tree_of(object), object);
     if (is_area(object->kind))
-        range_renew(&am_check.freed_areas, object->key, object->size);
+        areas_renew(object->key, object->size, false);
     object->is_freed = true;
     object->freed = call->site;
     if (object->is_captured)
@@ -276,30 +407,26 @@ void am_object_free(struct am_call *call, struct am_object *object)
         freed_forget(other);
         RB_INSERT(am_objects, tree_of(object), object);
     }
-    TAILQ_INSERT_TAIL(&am_check.freed, object, freed_link);
-    am_check.n_live--;
-    am_check.n_freed++;
-    if (am_check.n_freed > AM_FREED_MAX && !TAILQ_FIRST(&am_check.freed)->is_quarantined)
-        freed_forget(TAILQ_FIRST(&am_check.freed));
+    am_counter_add(&am_check.n_live, (uint64_t)-1);
+    free_count(stripe_of(object), object);
 }
 
 void am_object_revive(const struct am_call *call, struct am_object *object)
 {
     if (call->era != am_check.era)
         return;
-    TAILQ_REMOVE(&am_check.freed, object, freed_link);
-    am_check.n_freed--;
+    TAILQ_REMOVE(&stripe_of(object)->freed, object, freed_link);
     RB_REMOVE(am_objects, tree_of(object), object);
     object->is_freed = false;
     if (object->kind == AM_OBJECT_MAPPING && object->bytes != NULL)
         object->bytes->n_mapped++;
     count_add(object);
-    am_check.n_live++;
     if (RB_INSERT(am_objects, tree_of(object), object) != NULL) {
-        am_check.n_live--; /* another thread was given the address since */
-        count_remove(object);
+        count_remove(object); /* another thread was given the address since */
         object_delete(object);
+        return;
     }
+    am_counter_add(&am_check.n_live, 1);
 }
 
 void am_object_drop(struct am_object *object)
@@ -310,29 +437,35 @@ void am_object_drop(struct am_object *object)
     }
     RB_REMOVE(am_objects, tree_of(object), object);
     count_remove(object);
-    am_check.n_live--;
+    am_counter_add(&am_check.n_live, (uint64_t)-1);
     object_delete(object);
+}
+
+static void tree_walk(struct am_objects *tree,
+                      bool (*matches)(const struct am_object *, const void *arg),
+                      void (*each)(struct am_object *, void *arg), void *arg)
+{
+    struct am_object key = {.key = 0};
+    struct am_object *o;
+
+    /* By key: `each` may forget any object, also the next one. */
+    while ((o = RB_NFIND(am_objects, tree, &key)) != NULL) {
+        key.key = o->key + 1;
+        if (!o->is_freed && matches(o, arg))
+            each(o, arg);
+        if (key.key == 0)
+            break;
+    }
 }
 
 void am_objects_walk(bool (*matches)(const struct am_object *, const void *arg),
                      void (*each)(struct am_object *, void *arg), void *arg)
 {
-    struct am_objects *trees[] = {&am_check.areas, &am_check.handles,
-                                  &am_check.reservations};
-
-    for (size_t i = 0; i < AM_ARRAY_SIZE(trees); i++) {
-        struct am_object key = {.key = 0};
-        struct am_object *o;
-
-        /* By key: `each` may forget any object, also the next one. */
-        while ((o = RB_NFIND(am_objects, trees[i], &key)) != NULL) {
-            key.key = o->key + 1;
-            if (!o->is_freed && matches(o, arg))
-                each(o, arg);
-            if (key.key == 0)
-                break;
-        }
-    }
+    for (unsigned i = 0; i < AM_STRIPES; i++)
+        tree_walk(&am_check.stripe[i].areas, matches, each, arg);
+    tree_walk(&am_check.rest.areas, matches, each, arg);
+    tree_walk(&am_check.handles, matches, each, arg);
+    tree_walk(&am_check.reservations, matches, each, arg);
 }
 
 void am_call_ref_object(struct am_call *call, struct am_object *object)

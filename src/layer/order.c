@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "base/util.h"
 #include "layer/memory.h"
+#include "layer/pinned.h"
 
 #define AGENTS_MAX 65536
 #define HOST 0
@@ -16,7 +17,7 @@ struct am_agents am_agents = TAILQ_HEAD_INITIALIZER(am_agents);
 static struct {
     struct am_clock clock;
     uint64_t version;  /* of the clock */
-    uint64_t *steps;   /* the last step of each number, over all its agents */
+    uint64_t *steps;   /* the last step of each number, over its agents that ended */
     uint64_t *handles; /* of the stream that has the number */
     uint32_t n;        /* numbers that were used */
     uint32_t *spare;   /* numbers that are free */
@@ -41,11 +42,13 @@ static bool is_open(void)
     return host.steps != NULL && host.handles != NULL && host.spare != NULL;
 }
 
-static uint64_t step_next(uint32_t number, struct am_clock *clock)
+/* The next step of an agent; NULL: of the host. */
+static uint64_t step_next(struct am_agent *agent)
 {
-    uint64_t step = ++host.steps[number];
+    uint64_t step = agent != NULL ? ++agent->step : ++host.steps[HOST];
 
-    am_clock_set(clock, number, step);
+    am_clock_set(agent != NULL ? &agent->clock : &host.clock,
+                 agent != NULL ? agent->number : HOST, step);
     return step;
 }
 
@@ -64,6 +67,7 @@ struct am_agent *am_agent_make(uint64_t handle)
     agent->number = host.n_spare > 0 ? host.spare[--host.n_spare] : host.n++;
     agent->handle = handle;
     agent->device = -1;
+    agent->step = host.steps[agent->number];
     host.handles[agent->number] = handle;
     TAILQ_INIT(&agent->works);
     TAILQ_INSERT_TAIL(&am_agents, agent, link);
@@ -77,6 +81,7 @@ void am_agent_put(struct am_agent *agent)
         return;
     am_agent_abort(agent);
     TAILQ_REMOVE(&am_agents, agent, link);
+    host.steps[agent->number] = agent->step;
     host.spare[host.n_spare++] = agent->number;
     am_clock_free(&agent->clock);
     free(agent);
@@ -234,16 +239,21 @@ static void work_delete(struct am_work *work)
 }
 
 /*
- * Reports conflicts of the work, a step of an agent, with work that is not `known`, and
- * adds it to the history.
+ * Reports conflicts of the work, a step of an agent (NULL: of the host), with work that is
+ * not `known`, and adds it to the history.
  */
-static void access_run(struct am_work *work, uint32_t number, struct am_clock *clock,
-                       const struct am_clock *known, bool is_order_unknown)
+static void access_run(struct am_work *work, struct am_agent *agent,
+                       const struct am_clock *known)
 {
+    const struct am_clock *clock = agent != NULL ? &agent->clock : &host.clock;
+    uint32_t number = agent != NULL ? agent->number : HOST;
     struct am_access access = {
-        .agent = number, .site = work->site, .is_order_unknown = is_order_unknown};
+        .agent = number,
+        .site = work->site,
+        .is_order_unknown = agent != NULL && agent->is_order_unknown,
+    };
 
-    access.step = step_next(number, clock);
+    access.step = step_next(agent);
     for (size_t i = 0; i < work->n_pieces; i++) {
         const struct am_piece *p = &work->pieces[i];
         struct am_access other;
@@ -287,7 +297,7 @@ static void record_run(struct am_work *work)
     struct am_signal *signal = work->signal;
     struct am_agent *agent = work->agent;
 
-    step_next(agent->number, &agent->clock);
+    step_next(agent);
     if (record != NULL) {
         am_clock_join(&record->clock, &agent->clock);
         record->is_order_unknown |= agent->is_order_unknown;
@@ -337,8 +347,7 @@ static void work_run(struct am_work *work)
     else if (work->type == AM_WORK_WAIT)
         wait_run(work);
     else
-        access_run(work, agent->number, &agent->clock, &agent->clock,
-                   agent->is_order_unknown);
+        access_run(work, agent, &agent->clock);
 }
 
 /* Runs the works that can run; true: there was one. */
@@ -409,20 +418,54 @@ static void own_work_run(struct am_work *work)
 
     if (agent == NULL) {
         am_clock_set(&work->host, HOST, host.steps[HOST] + 1);
-        access_run(work, HOST, &host.clock, &work->host, false);
+        access_run(work, NULL, &work->host);
     } else {
-        access_run(work, agent->number, &agent->clock, &agent->clock,
-                   agent->is_order_unknown);
+        access_run(work, agent, &agent->clock);
         am_clock_join(&host.clock, &agent->clock); /* the function may notify a thread */
     }
     host.version++;
+}
+
+/* What the host knows, the agent knows from now on. */
+static void agent_learn(struct am_agent *agent)
+{
+    if (agent->host_version == host.version)
+        return;
+    am_clock_join(&agent->clock, &host.clock);
+    agent->host_version = host.version;
+}
+
+bool am_work_conflicts(const struct am_work *work)
+{
+    struct am_agent *agent = work->agent;
+    struct am_access access = {.agent = agent->number,
+                               .is_order_unknown = agent->is_order_unknown};
+
+    agent_learn(agent);
+    for (size_t i = 0; i < work->n_pieces; i++) {
+        const struct am_piece *p = &work->pieces[i];
+        struct am_access other;
+        uint64_t at;
+
+        access.is_write = p->is_write;
+        if (am_bytes_conflict(p->bytes, p->at, p->size, &access, &agent->clock, &other,
+                              &at))
+            return true;
+    }
+    return false;
+}
+
+bool am_order_is_settled(void)
+{
+    return host.n_pending == 0;
 }
 
 void am_work_queue(struct am_work *work)
 {
     struct am_agent *agent = work->agent;
 
-    host.n_queued++;
+    if (am_touch_is_on())
+        host.n_queued++;
     if (work->type == AM_WORK_RECORD && work->record != NULL) {
         work->record->n_queued++;
         work->record->n_pending++;
@@ -435,10 +478,7 @@ void am_work_queue(struct am_work *work)
         own_work_run(work);
         am_work_drop(work);
     } else if (TAILQ_EMPTY(&agent->works) && work_can_run(work)) {
-        if (agent->host_version != host.version) {
-            am_clock_join(&agent->clock, &host.clock);
-            agent->host_version = host.version;
-        }
+        agent_learn(agent);
         work_run(work);
         am_work_drop(work);
     } else if (!work_enqueue(work)) {
@@ -631,6 +671,8 @@ bool am_area_is_in_use(const struct am_object *area, struct am_access *ret_acces
         return false;
     if (am_uses_find(area, &host.clock, ret_access))
         return true;
+    if (host.n_pending == 0)
+        return false;
     TAILQ_FOREACH (agent, &am_agents, link) {
         TAILQ_FOREACH (work, &agent->works, link) {
             for (size_t i = 0; i < work->n_pieces && !agent->is_order_unknown; i++) {

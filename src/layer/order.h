@@ -86,6 +86,7 @@ struct am_agent {
     bool is_never_waited;  /* synchronising it returns at once */
     bool is_order_unknown; /* it waited for something outside the model */
     struct am_clock clock;
+    uint64_t step;         /* the last one */
     uint64_t host_version; /* of the host's clock when it was joined last */
     struct am_works works; /* pending; the first one is a wait */
     struct am_site made;
@@ -119,6 +120,8 @@ void am_order_open(void);
 struct am_agent *am_agent_make(uint64_t handle);
 /* A stream's, by its handle; a default stream's is made when it is first seen. */
 struct am_agent *am_agent_find(struct am_call *call, const void *stream);
+/* The same for a stream that is known; NULL otherwise. */
+struct am_agent *am_agent_peek(const void *stream);
 void am_agent_put(struct am_agent *agent);
 /* The stream was destroyed: its work is done or dropped.  Puts the agent. */
 void am_agent_end(struct am_agent *agent);
@@ -149,6 +152,10 @@ void am_work_begin(struct am_work *work, enum am_work_type type, struct am_call 
 void am_work_piece(struct am_work *work, struct am_object *area, uint64_t at,
                    uint64_t size, bool is_write);
 void am_work_queue(struct am_work *work);
+/* Whether work that would run now conflicts with an access. */
+bool am_work_conflicts(const struct am_work *work);
+/* Whether no work is pending. */
+bool am_order_is_settled(void);
 void am_work_drop(struct am_work *work);
 /* Queues a record of the agent's position; NULL: no memory.  With a record: adds to it. */
 struct am_record *am_agent_record(struct am_call *call, struct am_agent *agent,

@@ -2,6 +2,9 @@
  * Freed blocks stay in quarantine for a while, so that their addresses are not reused
  * again at once: then a stale address is known for one.
  *
+ * Each shard of threads has a ring of blocks, and the rings in use share the limits of 256
+ * blocks and 8 MB, so that threads do not wait for each other.
+ *
  * The program's free is answered, and passed on later: when newer ones take its place,
  * when memory runs short, before anything that would show the difference, and before a
  * call that uses the freed block, which is then refused as ever.
@@ -11,8 +14,12 @@
 
 #include "layer/metadata.h"
 
-/* Quarantines a block that was just freed; false: it is too large.  Locked. */
+/*
+ * Quarantines a block that was just freed; false: it is too large.  In a hook that shares the
+ * metadata only if the thread's ring is open.
+ */
 bool am_quarantine_add(struct am_object *object);
+bool am_quarantine_is_open(void);
 /* This one is to be passed on now.  Locked. */
 void am_quarantine_release(struct am_object *object);
 /* The library has freed it by other means: nothing is passed on.  Locked. */

@@ -86,14 +86,14 @@ static json_t *findings_swap(json_t *list)
 
 void am_session_begin(uint64_t limit)
 {
-    am_lock(&am_check.lock);
+    am_check_lock();
     json_decref(findings_swap(json_array()));
     session.limit = limit;
-    session.base = am_check.device_bytes;
-    session.serial = am_check.serial;
+    session.base = am_counter_sum(&am_check.device_bytes);
+    session.serial = am_serial_last();
     session.is_over = false;
     atomic_store(&session.number, ++session.n);
-    am_unlock(&am_check.lock);
+    am_check_unlock();
 }
 
 /* The list as text; frees the list. */
@@ -114,14 +114,19 @@ char *am_session_end(bool wants_leaks)
 {
     json_t *list;
 
-    am_lock(&am_check.lock);
+    am_check_lock();
     if (wants_leaks && am_session_number() != 0)
         am_leaks_report(-1, session.serial, "the end of the test");
     atomic_store(&session.number, 0);
     list = findings_swap(NULL);
     session.limit = 0;
-    am_unlock(&am_check.lock);
+    am_check_unlock();
     return list_dump(list);
+}
+
+bool am_session_has_limit(void)
+{
+    return session.limit != 0 && !session.is_over && am_session_number() != 0;
 }
 
 void am_session_grown(const struct am_call *call)
@@ -129,16 +134,18 @@ void am_session_grown(const struct am_call *call)
     static struct am_finding f; /* under am_check.lock */
     char held[32];
     char limit[32];
+    uint64_t bytes;
 
-    if (session.limit == 0 || session.is_over || am_session_number() == 0 ||
-        am_check.device_bytes <= session.base ||
-        am_check.device_bytes - session.base <= session.limit)
+    if (!am_session_has_limit())
+        return;
+    bytes = am_counter_sum(&am_check.device_bytes);
+    if (bytes <= session.base || bytes - session.base <= session.limit)
         return;
     session.is_over = true;
     am_finding_begin(
         &f, AM_KIND_over_limit,
         "with this call the test holds %s of device memory, and its limit is %s",
-        am_size_text(am_check.device_bytes - session.base, held, sizeof held),
+        am_size_text(bytes - session.base, held, sizeof held),
         am_size_text(session.limit, limit, sizeof limit));
     f.advice = "free memory before this call, or raise the limit";
     am_finding_at(&f, "allocated here", call->site);

@@ -13,6 +13,8 @@
 
 struct am_call;
 
+/* Whether the session that is on has a limit, which was not passed yet. */
+bool am_session_has_limit(void);
 /* The program holds more device memory than before: reports the first time that the limit
  * is passed.  The am_check.lock is held. */
 void am_session_grown(const struct am_call *call);

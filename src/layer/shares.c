@@ -52,7 +52,7 @@ static void report_again(struct am_call *call, const struct am_object *object,
                      am_object_text(object, 0, text, sizeof text), what);
     f->advice = advice;
     am_finding_at(f, "again here", call->site);
-    am_finding_at(f, "exported here", object->exported);
+    am_finding_at(f, "exported here", object->bytes->exported);
     am_finding_at(f, "made here", object->made);
     am_call_report(call, f);
 }
@@ -60,7 +60,7 @@ static void report_again(struct am_call *call, const struct am_object *object,
 static void exported(struct am_call *call, struct am_object *object, uint64_t share)
 {
     object->is_exported = true;
-    object->exported = call->site;
+    object->bytes->exported = call->site;
     object->bytes->is_shared = true;
     object->bytes->is_exported = true;
     object->bytes->share = share;
@@ -117,7 +117,7 @@ void am_after_export_key(struct am_call *call)
 static void freed_sites_add(struct am_finding *f, const struct am_object *object)
 {
     am_finding_at(f, "freed here", object->freed);
-    am_finding_at(f, "exported here", object->exported);
+    am_finding_at(f, "exported here", object->bytes->exported);
     am_finding_at(f, "made here", object->made);
 }
 
@@ -145,16 +145,18 @@ void am_share_freed(const struct am_object *object)
     am_finding_half(&f, "share-freed", object->bytes->share, am_clock());
 }
 
+static bool is_freed_share(const struct am_object *object, const void *arg)
+{
+    return object->is_exported && object->bytes != NULL &&
+           object->bytes->share == *(const uint64_t *)arg;
+}
+
 static void report_import(struct am_call *call, uint64_t share)
 {
     struct am_finding *f = am_call_finding(call);
     static unsigned n; /* under am_check.lock */
-    const struct am_object *object;
+    const struct am_object *object = am_freed_find(is_freed_share, &share);
 
-    TAILQ_FOREACH (object, &am_check.freed, freed_link) {
-        if (object->is_exported && object->bytes != NULL && object->bytes->share == share)
-            break;
-    }
     stale_begin(f, object);
     am_finding_at(f, "imported here", call->site);
     if (object != NULL) {

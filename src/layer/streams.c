@@ -40,14 +40,21 @@ static struct am_agent *default_agent_find(const void *stream)
     return NULL;
 }
 
-struct am_agent *am_agent_find(struct am_call *call, const void *stream)
+struct am_agent *am_agent_peek(const void *stream)
 {
     struct am_object *object = am_handle_find(AM_OBJECT_STREAM, stream);
-    struct am_agent *agent;
 
     if (object != NULL)
         return object->is_freed ? NULL : object->agent;
-    agent = default_agent_find(stream);
+    return default_agent_find(stream);
+}
+
+struct am_agent *am_agent_find(struct am_call *call, const void *stream)
+{
+    struct am_agent *agent = am_agent_peek(stream);
+
+    if (agent == NULL && am_handle_find(AM_OBJECT_STREAM, stream) != NULL)
+        return NULL;
     if (agent == NULL && stream != NULL && call->is_default_stream)
         agent = default_agent_make(call, stream);
     return agent;
@@ -250,7 +257,7 @@ void am_before_abort(struct am_call *call)
     struct am_agent *agent =
         call->id != AM_API_aclrtDeviceTaskAbort ? stream_use(call) : NULL;
 
-    call->value = am_check.serial;
+    call->value = am_serial_last();
     if (call->id == AM_API_aclrtDeviceTaskAbort) {
         AM_ARGS(aclrtDeviceTaskAbort);
         am_waits_begin(call, (struct am_awaited){.device = (int16_t)a->deviceId});

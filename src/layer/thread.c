@@ -73,6 +73,11 @@ bool am_thread_is_inside(void)
     return own != NULL && own->is_inside;
 }
 
+bool am_thread_is_sharing(void)
+{
+    return own != NULL && own->is_sharing;
+}
+
 bool am_thread_is_querying(void)
 {
     return own != NULL && own->is_querying;

@@ -37,8 +37,12 @@ struct am_thread {
     unsigned n_released;
     struct am_failure failure[AM_FAILURES_MAX];
     unsigned next_failure;
+    uint64_t serial;       /* am_serial_next(): the last number */
+    uint64_t serials_era;  /* am_check.n_serials at the begin of the batch */
+    unsigned n_serials;    /* that are left of the batch */
     atomic_bool is_inside; /* a call of the program is in the layer or below it */
     bool is_querying;      /* calls of this thread are the layer's own queries */
+    bool is_sharing;       /* its hook shares the metadata: shared.h */
     struct am_wait *wait;  /* that its call is in; NULL: none */
     struct am_agent *function_agent; /* the stream whose function it runs; NULL: none */
 };
@@ -50,5 +54,7 @@ struct am_thread *am_thread_ref(void);
 void am_thread_put(struct am_thread *thread);
 /* Whether the calling thread is in a call; asks nothing of the system. */
 bool am_thread_is_inside(void);
+/* Whether a hook of the calling thread shares the metadata. */
+bool am_thread_is_sharing(void);
 
 #endif

@@ -25,7 +25,7 @@ struct am_protected {
 
 static struct {
     atomic_bool is_on;
-    bool is_noted; /* it is off, and queued work used a pinned block */
+    atomic_bool is_noted; /* it is off, and queued work used a pinned block */
     _Atomic pid_t owner;
     uint64_t version; /* of what queued work uses, at the last update */
     TAILQ_HEAD(, am_protected) list;
@@ -131,10 +131,9 @@ void am_touch_watch(struct am_bytes *bytes)
 {
     struct am_protected *p;
 
-    if (!touch.is_on && !touch.is_noted && bytes->kind == AM_OBJECT_HOST) {
-        touch.is_noted = true;
+    if (!touch.is_on && bytes->kind == AM_OBJECT_HOST && !touch.is_noted &&
+        !atomic_exchange(&touch.is_noted, true))
         am_findings_note("race.host-off");
-    }
     if (!touch.is_on || bytes->kind != AM_OBJECT_HOST || bytes->protected != NULL ||
         !bytes->has_pages)
         return;
@@ -276,9 +275,9 @@ static bool touch_let(uintptr_t addr, uintptr_t instruction, bool is_write)
     if (!am_watch_find(addr, &place) || place.device >= 0)
         return false;
     if (touch.owner == getpid() && !am_thread_is_inside()) {
-        am_lock(&am_check.lock);
+        am_check_lock();
         touch_check(addr, instruction, is_write);
-        am_unlock(&am_check.lock);
+        am_check_unlock();
     }
     return mprotect((void *)(addr & ~(AM_PAGE - 1)), AM_PAGE, PROT_READ | PROT_WRITE) ==
            0;

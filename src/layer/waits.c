@@ -225,7 +225,7 @@ void am_waits_sleep_locked(void)
     until.tv_nsec += 1000000L;
     until.tv_sec += until.tv_nsec / 1000000000L;
     until.tv_nsec %= 1000000000L;
-    pthread_cond_timedwait(&begun, &am_check.lock.mutex, &until);
+    am_check_wait(&begun, &until);
 }
 
 /* What the agent's work depends on next, if it is the end of a function. */
@@ -259,13 +259,13 @@ void am_waits_mark(void)
 
 static void *watcher_main(void *arg)
 {
-    am_lock(&am_check.lock);
+    am_check_lock();
     for (;;) {
         while (TAILQ_EMPTY(&waits))
-            pthread_cond_wait(&changed, &am_check.lock.mutex);
-        am_unlock(&am_check.lock);
+            am_check_wait(&changed, NULL);
+        am_check_unlock();
         nanosleep(&(struct timespec){.tv_nsec = POLL_MS * 1000000L}, NULL);
-        am_lock(&am_check.lock);
+        am_check_lock();
         waits_check();
     }
     return NULL;
