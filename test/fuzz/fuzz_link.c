@@ -184,7 +184,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes)
         am_registry_remove(&registry, importer);
     importer = NULL;
     am_registry_expire(&registry, 1000000000);
-    require(registry.n_disconnected == 0 && RB_ROOT(&registry.exports)->n_refs == 0);
+    require(TAILQ_EMPTY(&registry.leases) && RB_ROOT(&registry.exports)->n_refs == 0);
     am_link_destroy(&client);
     am_link_destroy(&server);
     return 0;
