@@ -146,7 +146,7 @@ struct am_task {
     uint64_t position;      /* in the queue, from 0 */
     uint64_t number;        /* of its launch; 0: not launched */
     /* AM_FOREVER: none; a duration until the task is first in its queue, then a time */
-    uint64_t deadline;
+    _Atomic uint64_t deadline; /* a lane sets it while a stall check reads it */
     uint64_t queued; /* when, if am_task_ran is set; 0 otherwise */
     _Atomic uint64_t
         runner; /* the thread that runs a function of the program for it, or 0 */
