@@ -119,6 +119,20 @@ static inline struct am_cursor am_cursor_at(const struct am_span *list, size_t a
 struct am_lane;
 struct am_mark;
 
+/* One of several copies and fills that are launched together. */
+struct am_step {
+    const struct am_span *dst; /* lists, from their first byte on */
+    const struct am_span *src; /* NULL: a fill */
+    size_t size;
+    uint32_t value; /* as of fill() */
+    unsigned width;
+    /* Follows the steps before it; otherwise it is a copy, and no byte that one of the steps
+       since the last such one writes is in another one of them. */
+    bool is_ordered;
+    bool
+        may_alias; /* its memory has, or had, other addresses: it has an order with all steps */
+};
+
 struct am_backend_ops {
     const char *name;
     unsigned caps; /* AM_CAP_*: which optional groups below are filled in */
@@ -237,6 +251,12 @@ struct am_backend_ops {
                           uint64_t *ret_number);
     aclError (*lane_fill)(struct am_lane *lane, const struct am_span *dst, size_t size,
                           uint32_t value, unsigned width, uint64_t *ret_number);
+    /*
+     * All of the steps, in one launch.  On a failure *ret_failed is the step that failed, and
+     * nothing is under way any more.
+     */
+    aclError (*lane_steps)(struct am_lane *lane, const struct am_step *steps, size_t n,
+                           size_t *ret_failed, uint64_t *ret_number);
     aclError (*lane_mark)(struct am_lane *lane, bool is_timed, struct am_mark **ret_mark,
                           uint64_t *ret_number);
     aclError (*lane_wait)(struct am_lane *lane, struct am_mark *mark,

@@ -314,6 +314,26 @@ CUresult fake_cuMemcpyAsync(CUdeviceptr dst, CUdeviceptr src, size_t size,
     return copy_bytes(dst, src, size, stream, any, any);
 }
 
+/* The copies have no order: they are queued from the last to the first. */
+CUresult fake_cuMemcpyBatchAsync(CUdeviceptr *dsts, CUdeviceptr *srcs, size_t *sizes,
+                                 size_t n, CUmemcpyAttributes *attributes,
+                                 size_t *indexes, size_t n_attributes, size_t *ret_failed,
+                                 CUstream stream)
+{
+    CUresult rc = CUDA_SUCCESS;
+
+    if (!dsts || !srcs || !sizes || !n || !attributes || !indexes || n_attributes != 1 ||
+        indexes[0] != 0 || stream == NULL || stream == CU_STREAM_LEGACY ||
+        attributes->srcAccessOrder != CU_MEMCPY_SRC_ACCESS_ORDER_STREAM)
+        return CUDA_ERROR_INVALID_VALUE;
+    for (size_t i = n; i-- > 0 && rc == CUDA_SUCCESS;) {
+        rc = fake_cuMemcpyAsync(dsts[i], srcs[i], sizes[i], stream);
+        if (rc != CUDA_SUCCESS)
+            *ret_failed = i;
+    }
+    return rc;
+}
+
 CUresult fake_cuMemcpyHtoDAsync_v2(CUdeviceptr dst, const void *src, size_t size,
                                    CUstream stream)
 {

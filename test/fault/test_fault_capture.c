@@ -270,6 +270,33 @@ static void it_ran(struct scene *s)
     assert_all_bytes(b, SIZE, 3);
 }
 
+/* Copies and a fill alone, in an order: a device may execute them without a worker. */
+static void have_copies(struct scene *s)
+{
+    const aclrtMemcpyKind in = ACL_MEMCPY_HOST_TO_DEVICE;
+    const size_t half = SIZE / 2;
+
+    have_capture(s);
+    assert_acl_ok(aclrtMemsetAsync(b, SIZE, 7, SIZE, stream));
+    assert_acl_ok(aclrtMemcpyAsync(a, half, pinned, half, in, stream));
+    assert_acl_ok(aclrtMemcpyAsync(a + half, half, pinned + half, half, in, stream));
+    assert_acl_ok(
+        aclrtMemcpyAsync(b, SIZE, a, SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
+    assert_acl_ok(aclmdlRICaptureEnd(stream, &model));
+}
+
+static void have_copies_that_ran(struct scene *s)
+{
+    have_copies(s);
+    assert_acl_ok(do_execute(s));
+    assert_acl_ok(aclrtMemset(b, SIZE, 0, SIZE));
+}
+
+static void copies_ran(struct scene *s)
+{
+    assert_all_bytes(b, SIZE, 3);
+}
+
 static aclError do_destroy(struct scene *s)
 {
     return aclmdlRIDestroy(model);
@@ -335,10 +362,10 @@ static aclError do_branch(struct scene *s)
     }
 
 /* A task of the model that fails is reported by the synchronisation. */
-#define RUN(name_, prepare_, call_) \
+#define RUN(name_, prepare_, call_, check_) \
     { \
         .claim = name_, .prepare = prepare_, .run = call_, .check_failed = forget_calls, \
-        .check = it_ran, .clean = end_all, .other_code = ACL_ERROR_RT_MODEL_EXECUTE \
+        .check = check_, .clean = end_all, .other_code = ACL_ERROR_RT_MODEL_EXECUTE \
     }
 
 static const struct step steps[] = {
@@ -359,9 +386,11 @@ static const struct step steps[] = {
     {"joining a capture", NULL, have_record, do_join, side_is_not_captured, NULL,
      come_back_and_end},
     {"ending a capture", NULL, have_work, do_end, NULL, NULL, end_all},
-    RUN("the first run of a model", have_model, do_execute),
-    RUN("a later run of a model", have_model_that_ran, do_execute),
-    RUN("a run that the call waits for", have_model, do_execute_and_wait),
+    RUN("the first run of a model", have_model, do_execute, it_ran),
+    RUN("a later run of a model", have_model_that_ran, do_execute, it_ran),
+    RUN("a run that the call waits for", have_model, do_execute_and_wait, it_ran),
+    RUN("the first run of copies", have_copies, do_execute, copies_ran),
+    RUN("a later run of copies", have_copies_that_ran, do_execute, copies_ran),
     {"destroying a model", NULL, have_model, do_destroy, NULL, NULL, end_destroyed},
     {"printing a model",
      NULL,

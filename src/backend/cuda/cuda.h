@@ -77,8 +77,8 @@ static inline struct cuda_mem *cuda_mem(struct am_mem *mem)
     op_(device_choose) op_(bank_free) op_(bank_open) op_(bank_close) op_(mem_create) \
     op_(mem_destroy) op_(reserve) op_(reserve_own) op_(release) op_(map) op_(protect) \
     op_(unmap) op_(pin) op_(unpin) op_(copy) op_(fill) op_(lane_open) op_(lane_close) \
-    op_(lane_copy) op_(lane_fill) op_(lane_mark) op_(lane_wait) op_(lane_poll) \
-    op_(lane_sync) op_(mark_time) op_(mark_sync) op_(mark_ref) op_(mark_put) \
+    op_(lane_copy) op_(lane_fill) op_(lane_steps) op_(lane_mark) op_(lane_wait) \
+    op_(lane_poll) op_(lane_sync) op_(mark_time) op_(mark_sync) op_(mark_ref) op_(mark_put) \
     op_(block) op_(unblock) op_(mem_export) op_(mem_import)
 /* clang-format on */
 #define CUDA_OP_DECLARE(name_) AM_BACKEND_OP(cuda_, name_)

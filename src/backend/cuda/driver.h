@@ -188,7 +188,20 @@ typedef struct {
     CUmemAccess_flags flags;
 } CUmemAccessDesc;
 
+typedef enum {
+    CU_MEMCPY_SRC_ACCESS_ORDER_INVALID = 0,
+    CU_MEMCPY_SRC_ACCESS_ORDER_STREAM = 1,
+} CUmemcpySrcAccessOrder;
+
+typedef struct {
+    CUmemcpySrcAccessOrder srcAccessOrder;
+    CUmemLocation srcLocHint; /* for managed memory */
+    CUmemLocation dstLocHint;
+    unsigned flags;
+} CUmemcpyAttributes;
+
 _Static_assert(sizeof(CUresult) == 4, "enumerations are ints");
+_Static_assert(sizeof(CUmemcpyAttributes) == 24, "CUmemcpyAttributes");
 _Static_assert(sizeof(CUuuid) == 16, "CUuuid");
 _Static_assert(sizeof(CUmemLocation) == 8, "CUmemLocation");
 _Static_assert(sizeof(CUmemAllocationProp) == 32, "CUmemAllocationProp");

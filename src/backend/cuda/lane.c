@@ -22,6 +22,7 @@
 #include "base/util.h"
 
 #define MARK_EVERY 128 /* launches: as many keep their memory a little longer */
+#define BATCH_MAX 128  /* copies of one call of the driver */
 #define NUMBERS 1024   /* that a lane takes at a time: threads seldom contend for them */
 
 struct am_lane {
@@ -278,42 +279,46 @@ static inline aclError piece_copy(struct am_lane *lane, const struct cuda_sides 
 }
 
 /*
- * Hands the work to the driver, if the lane can do it.  On a failure some of it may be under
- * way, so that is waited for.
+ * The end of a launch, before its memory is released: cuda_block() waits until the memory has no
+ * user, so it then reads this number or a later one (lane_may_use()).  Returns the number of
+ * the launch.  On a failure some of the work may be under way, so that is waited for, and the
+ * number is 0.
  */
+static inline uint64_t lane_launched(struct am_lane *lane, aclError rc)
+{
+    struct am_mark *mark;
+    uint64_t number;
+
+    if (rc != ACL_SUCCESS) {
+        cuda_stream_wait(lane->stream);
+        return 0;
+    }
+    number = lane_number(lane);
+    atomic_store_explicit(&lane->last, number, memory_order_release);
+    /* A failure of the mark does no harm: the next mark serves. */
+    if (++lane->n_unmarked >= MARK_EVERY && mark_add(lane, false, &mark) != CUDA_SUCCESS)
+        lane->n_unmarked = 0;
+    return number;
+}
+
+/* Hands the work to the driver, if the lane can do it. */
 AM_HOT static aclError lane_launch(struct am_lane *lane, const struct cuda_sides *sides,
                                    const struct cuda_value *value, uint64_t *ret_number)
 {
     struct cuda_course course = {
         .gpu = lane->gpu, .stream = lane->stream, .is_lane = true};
-    struct am_mark *mark;
-    uint64_t number;
     aclError rc;
 
     AM_TRY(cuda_check(lane->gpu));
     *ret_number = 0;
     if (!cuda_sides_acquire_for(sides, lane->gpu))
         return ACL_SUCCESS;
-    number = lane_number(lane);
     rc = value == NULL && is_one_piece(&sides->to, sides->size) &&
                  is_one_piece(&sides->from, sides->size)
              ? piece_copy(lane, sides)
              : cuda_sides_run(&course, *sides, value, CUDA_JOINED_FIRST);
-    if (rc == ACL_SUCCESS)
-        *ret_number = number;
-    else
-        cuda_stream_wait(lane->stream);
-    /*
-     * Before the release: cuda_block() waits until the memory has no user, so it then reads
-     * this number or a later one (lane_may_use()).
-     */
-    if (*ret_number != 0)
-        atomic_store_explicit(&lane->last, number, memory_order_release);
-    /* A failure of the mark does no harm: the next mark serves. */
-    if (*ret_number != 0 && ++lane->n_unmarked >= MARK_EVERY &&
-        mark_add(lane, false, &mark) != CUDA_SUCCESS)
-        lane->n_unmarked = 0;
-    cuda_sides_release(sides, number);
+    *ret_number = lane_launched(lane, rc);
+    cuda_sides_release(sides, *ret_number);
     return rc;
 }
 
@@ -335,4 +340,132 @@ aclError cuda_lane_fill(struct am_lane *lane, const struct am_span *dst, size_t 
         return cuda_check(lane->gpu);
     return lane_launch(lane, &(struct cuda_sides){.to = {dst, 0}, .size = size},
                        &(struct cuda_value){value, width}, ret_number);
+}
+
+/* ---- several steps in one launch ---- */
+
+/* Copies of one span on each side that share no bytes; they are steps in a row. */
+struct batch {
+    size_t first; /* its step */
+    size_t n;
+    CUdeviceptr dsts[BATCH_MAX];
+    CUdeviceptr srcs[BATCH_MAX];
+    size_t sizes[BATCH_MAX];
+};
+
+static inline struct cuda_sides sides_of(const struct am_step *step)
+{
+    return (struct cuda_sides){{step->dst, 0}, {step->src, 0}, step->size};
+}
+
+static CUresult batch_launch_together(struct am_lane *lane, struct batch *batch)
+{
+    CUmemcpyAttributes attributes = {.srcAccessOrder = CU_MEMCPY_SRC_ACCESS_ORDER_STREAM};
+    size_t index = 0;
+    size_t failed;
+    bool is_pushed;
+    CUresult rc = cuda_enter(lane->gpu, &is_pushed);
+
+    if (rc != CUDA_SUCCESS)
+        return rc;
+    rc = cu.cuMemcpyBatchAsync(batch->dsts, batch->srcs, batch->sizes, batch->n,
+                               &attributes, &index, 1, &failed, lane->stream);
+    cuda_leave(is_pushed);
+    return rc;
+}
+
+/*
+ * Launches the copies and empties the batch.  Copies that share no bytes may be repeated: if the
+ * driver refuses the batch, each copy is a call.
+ */
+static aclError batch_launch(struct am_lane *lane, struct batch *batch,
+                             size_t *ret_failed)
+{
+    size_t n = batch->n;
+
+    if (n > 1 && cu.cuMemcpyBatchAsync != NULL &&
+        batch_launch_together(lane, batch) == CUDA_SUCCESS)
+        n = 0;
+    batch->n = 0;
+    for (size_t i = 0; i < n; i++) {
+        CUresult rc = cu.cuMemcpyAsync(batch->dsts[i], batch->srcs[i], batch->sizes[i],
+                                       lane->stream);
+
+        *ret_failed = batch->first + i;
+        if (rc != CUDA_SUCCESS)
+            return cuda_error(rc, lane->gpu, "a copy", batch->sizes[i]);
+    }
+    return ACL_SUCCESS;
+}
+
+/* Launches a step that is not for a batch: a fill, a copy of several spans or with aliases. */
+static aclError step_launch(struct am_lane *lane, const struct am_step *step)
+{
+    struct cuda_course course = {
+        .gpu = lane->gpu, .stream = lane->stream, .is_lane = true};
+    const struct cuda_value value = {step->value, step->width};
+
+    return cuda_sides_run(&course, sides_of(step), step->src == NULL ? &value : NULL,
+                          CUDA_JOINED_FIRST);
+}
+
+/* The memory is acquired. */
+static aclError steps_launch(struct am_lane *lane, const struct am_step *steps, size_t n,
+                             size_t *ret_failed)
+{
+    struct batch batch;
+
+    batch.n = 0;
+    for (size_t i = 0; i < n; i++) {
+        const struct am_step *step = &steps[i];
+        bool is_batched = step->src != NULL && !step->may_alias &&
+                          step->size <= step->dst->size && step->size <= step->src->size;
+
+        if (step->is_ordered || !is_batched || batch.n == BATCH_MAX)
+            AM_TRY(batch_launch(lane, &batch, ret_failed));
+        if (!is_batched) {
+            *ret_failed = i;
+            AM_TRY(step_launch(lane, step));
+            continue;
+        }
+        if (batch.n == 0)
+            batch.first = i;
+        batch.dsts[batch.n] = (CUdeviceptr)step->dst->addr;
+        batch.srcs[batch.n] = (CUdeviceptr)step->src->addr;
+        batch.sizes[batch.n++] = step->size;
+    }
+    return batch_launch(lane, &batch, ret_failed);
+}
+
+static bool step_acquire(struct am_lane *lane, const struct am_step *step)
+{
+    struct cuda_sides sides = sides_of(step);
+
+    return (step->src != NULL || cuda_mem_is_device(step->dst->mem)) &&
+           cuda_sides_acquire_for(&sides, lane->gpu);
+}
+
+aclError cuda_lane_steps(struct am_lane *lane, const struct am_step *steps, size_t n,
+                         size_t *ret_failed, uint64_t *ret_number)
+{
+    uint64_t number = 0;
+    size_t n_acquired = 0;
+    aclError rc = ACL_SUCCESS;
+
+    *ret_number = 0;
+    *ret_failed = 0;
+    AM_TRY(cuda_check(lane->gpu));
+    while (n_acquired < n && step_acquire(lane, &steps[n_acquired]))
+        n_acquired++;
+    if (n_acquired == n) {
+        rc = steps_launch(lane, steps, n, ret_failed);
+        number = lane_launched(lane, rc);
+    }
+    for (size_t i = 0; i < n_acquired; i++) {
+        struct cuda_sides sides = sides_of(&steps[i]);
+
+        cuda_sides_release(&sides, number);
+    }
+    *ret_number = number;
+    return rc;
 }

@@ -140,16 +140,17 @@ struct copy_task {
         launched[]; /* a captured task has one: on the device, its memory */
 };
 
-/* A task of a model: finds the memory that is at its addresses now. */
-static aclError captured_open(const struct copy_task *ct, struct am_transfer *transfer)
+/* A task of a model: finds the memory that is at its addresses now; turn: AM_SPANS_TURN or 0. */
+static aclError captured_open(const struct copy_task *ct, unsigned turn,
+                              struct am_transfer *transfer)
 {
     const struct am_transfer *ranges = &ct->transfer;
     aclError rc;
 
     memcpy(transfer, ranges, offsetof(struct am_transfer, to));
-    AM_TRY(am_spans_reopen(&transfer->to, &ranges->to, AM_ACCESS_WRITE | AM_SPANS_TURN,
-                           ct->device, "dst"));
-    rc = am_spans_reopen(&transfer->from, &ranges->from, AM_ACCESS_READ | AM_SPANS_TURN,
+    AM_TRY(am_spans_reopen(&transfer->to, &ranges->to, AM_ACCESS_WRITE | turn, ct->device,
+                           "dst"));
+    rc = am_spans_reopen(&transfer->from, &ranges->from, AM_ACCESS_READ | turn,
                          ct->device, "src");
     if (rc != ACL_SUCCESS)
         am_spans_close(&transfer->to);
@@ -160,7 +161,7 @@ static aclError captured_run(const struct copy_task *ct)
 {
     struct am_transfer transfer;
 
-    AM_TRY(captured_open(ct, &transfer));
+    AM_TRY(captured_open(ct, AM_SPANS_TURN, &transfer));
     return am_transfer_finish(&transfer, ACL_SUCCESS, NULL);
 }
 
@@ -231,7 +232,7 @@ static aclError captured_launch(struct am_task *task, const struct am_backend_op
     struct copy_task *ct = (struct copy_task *)task;
     aclError rc = ACL_SUCCESS;
 
-    AM_TRY(captured_open(ct, ct->launched));
+    AM_TRY(captured_open(ct, AM_SPANS_TURN, ct->launched));
     if (!am_transfer_has(ct->launched, AM_SPANS_REMOTE))
         rc = am_transfer_launch(ct->launched, lanes, lane, &task->number);
     if (rc != ACL_SUCCESS || task->number == 0)
@@ -246,10 +247,33 @@ static aclError captured_completed(struct am_task *task,
     return ACL_SUCCESS;
 }
 
-static const struct am_task_ops captured_ops = {.launch = captured_launch,
-                                                .completed = captured_completed,
-                                                .run = copy_run,
-                                                .free = copy_free};
+static bool captured_step_open(struct am_task *task, void *memory,
+                               struct am_step *ret_step)
+{
+    struct am_transfer *transfer = memory;
+
+    if (captured_open((struct copy_task *)task, 0, transfer) != ACL_SUCCESS)
+        return false;
+    if (am_transfer_step(transfer, ret_step))
+        return true;
+    am_transfer_close(transfer);
+    return false;
+}
+
+static void captured_step_close(void *memory)
+{
+    am_transfer_close(memory);
+}
+
+static const struct am_task_ops captured_ops = {
+    .launch = captured_launch,
+    .completed = captured_completed,
+    .run = copy_run,
+    .free = copy_free,
+    .step_size = sizeof(struct am_transfer),
+    .step_open = captured_step_open,
+    .step_close = captured_step_close,
+};
 
 /* ---- with another machine's memory ---- */
 

@@ -308,3 +308,20 @@ AM_HOT aclError am_transfer_launch(const struct am_transfer *transfer,
     }
     return ACL_SUCCESS;
 }
+
+bool am_transfer_step(const struct am_transfer *transfer, struct am_step *ret_step)
+{
+    if (transfer->n_rows != 1 || am_transfer_has(transfer, AM_SPANS_REMOTE) ||
+        (transfer->width == 0 && !am_transfer_is_across(transfer) &&
+         overlap_order(transfer) != ORDER_ANY))
+        return false;
+    *ret_step = (struct am_step){
+        .dst = transfer->to.list,
+        .src = transfer->width == 0 ? transfer->from.list : NULL,
+        .size = transfer->size,
+        .value = transfer->value,
+        .width = transfer->width,
+        .may_alias = am_transfer_has(transfer, AM_SPANS_ALIAS),
+    };
+    return true;
+}

@@ -57,4 +57,9 @@ aclError am_transfer_launch(const struct am_transfer *transfer,
                             const struct am_backend_ops *lanes, struct am_lane *lane,
                             uint64_t *ret_number);
 
+/*
+ * The same as one step of several, without its order; false: it cannot be a step.
+ */
+bool am_transfer_step(const struct am_transfer *transfer, struct am_step *ret_step);
+
 #endif

@@ -197,6 +197,7 @@ aclError am_model_update(struct am_model *model)
 {
     bool is_running;
 
+    (void)am_model_poll(model);
     am_lock(&model->lock);
     is_running = !LIST_EMPTY(&model->pending);
     for (uint32_t i = 0; i < model->n_lanes && !is_running; i++) {

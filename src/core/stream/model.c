@@ -182,6 +182,7 @@ void am_model_finish(struct am_model *model)
         am_task_init(&lane->task, &am_lane_ops);
         lane->runs_in = &lane->task;
     }
+    am_model_find_steps(model);
     model->is_complete = true;
 }
 
@@ -197,6 +198,7 @@ void am_model_put(struct am_model *model)
     free(model->lanes);
     while ((spare = LIST_FIRST(&model->spares)) != NULL) {
         LIST_REMOVE(spare, link);
+        free(spare->steps);
         free(spare);
     }
     while ((part = LIST_FIRST(&model->parts)) != NULL) {

@@ -12,7 +12,8 @@
  *
  * An execution is one task of a stream.  Its queue executes the nodes of lane 0; each other lane
  * has a queue of its own.  Executions of one model are serialised, so the state of an execution
- * is stored in the lanes, and an execution allocates nothing.
+ * is stored in the lanes, and an execution allocates nothing.  A device that can execute all
+ * nodes at once does so (model_launch.c).
  */
 #ifndef AM_CORE_MODEL_H
 #define AM_CORE_MODEL_H
@@ -70,6 +71,12 @@ struct am_execution {
     struct am_queue *queue; /* of the stream */
     atomic_bool is_owner;   /* executes the model now */
     bool is_entered;
+    /* model_launch.c: */
+    bool is_launched;
+    bool has_order;        /* the steps know their order */
+    uint32_t n_open;       /* steps whose memory it keeps */
+    struct am_step *steps; /* NULL: none yet; model->n_steps */
+    char *memory; /* of the steps, step_ops->step_size each; allocated with them */
     LIST_ENTRY(am_execution) link; /* model->lock; in `pending` or `spares` */
     struct am_task *announced[]; /* that run instead of captured ones; NULL: it has run */
 };
@@ -95,8 +102,10 @@ struct am_model {
 
     struct am_lane **lanes;
     uint32_t n_lanes;
-    uint32_t n_announced;            /* tasks that each execution makes anew */
-    bool is_short;                   /* one lane of short tasks */
+    uint32_t n_announced;               /* tasks that each execution makes anew */
+    bool is_short;                      /* one lane of short tasks */
+    uint32_t n_steps;                   /* that a device executes at once; 0: it cannot */
+    const struct am_task_ops *step_ops; /* of their tasks */
     _Atomic(struct am_lane *) group; /* the capture: the lane with an open task group */
     atomic_bool is_complete;         /* its capture has ended; nothing changes any more */
     bool is_built;                   /* of aclmdlRIBuildBegin (core/model/build.c) */
@@ -108,6 +117,8 @@ struct am_model {
     uint64_t queued; /* the one that runs: its task->queued */
     struct am_lock lock;
     struct am_execution *owner;        /* lock, as the next ones */
+    unsigned n_launched;               /* executions; then there is no owner, */
+    struct am_queue *launched_on;      /* and all of them are here */
     LIST_HEAD(, am_execution) pending; /* are queued, or about to be */
     LIST_HEAD(, am_execution) spares;
     pthread_cond_t changed; /* pending */
@@ -165,8 +176,26 @@ enum am_poll am_model_advance(struct am_model *model);
 void am_model_abort(struct am_model *model);
 unsigned am_model_sources(struct am_model *model, struct am_source *list,
                           bool *ret_is_only);
+/* The first failure of an execution; the other lanes stop at their next node. */
+void am_model_fail(struct am_model *model, const struct am_lane *lane,
+                   const struct am_node *node, aclError rc, char *text);
 aclError am_model_execute(struct am_model *model, struct am_stream *stream);
 /* Waits for the executions that are queued. */
 aclError am_model_wait(struct am_model *model);
+
+/* ---- model_launch.c ---- */
+
+/* Of a complete model: whether a device can execute it at once. */
+void am_model_find_steps(struct am_model *model);
+/* Finds the memory of all steps, if the execution could be launched on its queue now. */
+void am_execution_open(struct am_execution *execution);
+void am_execution_close(struct am_execution *execution);
+/* For am_task_ops; a failure is reported when a worker executes the task. */
+aclError am_execution_launch(struct am_task *task, const struct am_backend_ops *device,
+                             struct am_lane *lane);
+/* The execution is over, launched or not. */
+void am_execution_end(struct am_execution *execution);
+/* Completes the executions that a device has done. */
+enum am_progress am_model_poll(struct am_model *model);
 
 #endif

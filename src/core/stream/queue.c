@@ -216,7 +216,9 @@ static void launched_complete(struct am_queue *queue, struct am_task *task, aclE
     am_error_capture_end(before);
     if (rc != ACL_SUCCESS) {
         am_lock(&queue->lock);
-        queue_fail_locked(queue, task->function, rc, why);
+        queue_fail_locked(queue, task->function,
+                          task->ops->failure != ACL_SUCCESS ? task->ops->failure : rc,
+                          why);
         cause = queue_cause_locked(queue);
         am_unlock(&queue->lock);
         if (task->ops->cancel != NULL)
@@ -322,12 +324,29 @@ bool am_queue_has_lane(struct am_queue *queue)
     return has_lane;
 }
 
+static bool can_launch_locked(const struct am_queue *queue) AM_REQUIRES(queue->lock)
+{
+    return queue->device != NULL && queue->state == AM_QUEUE_IDLE && !queue->is_stopped &&
+           !queue->is_refused;
+}
+
+bool am_queue_can_launch(struct am_queue *queue)
+{
+    bool can_launch;
+
+    if (queue->device == NULL)
+        return false;
+    am_lock(&queue->lock);
+    can_launch = can_launch_locked(queue);
+    am_unlock(&queue->lock);
+    return can_launch;
+}
+
 static aclError task_launch_locked(struct am_queue *queue, struct am_task *task)
     AM_REQUIRES(queue->lock)
 {
-    if (queue->device == NULL || task->ops->launch == NULL ||
-        task->deadline != AM_FOREVER || queue->state != AM_QUEUE_IDLE ||
-        queue->is_stopped || (queue->lane == NULL && !lane_open_locked(queue)))
+    if (task->ops->launch == NULL || task->deadline != AM_FOREVER ||
+        !can_launch_locked(queue) || (queue->lane == NULL && !lane_open_locked(queue)))
         return ACL_SUCCESS;
     AM_TRY(task->ops->launch(task, queue->device, queue->lane));
     if (task->number == 0)

@@ -96,6 +96,7 @@ struct am_task_ops {
     aclError (*launch)(struct am_task *task, const struct am_backend_ops *device,
                        struct am_lane *lane);
     aclError (*completed)(struct am_task *task, const struct am_backend_ops *device);
+    aclError failure; /* the code of a launched task that failed; 0: the device's */
     /* The rest is called without a lock, by the thread that owns the queue. */
     enum am_poll (*poll)(struct am_task *task); /* NULL: always ready */
     aclError (*run)(struct am_task *task);      /* NULL: nothing to do */
@@ -136,6 +137,13 @@ struct am_task_ops {
      * execution is submitted.
      */
     aclError (*announce)(struct am_task *task, struct am_task **ret_task);
+    /*
+     * NULL, or the task can be a step of a launch (am_step): finds the memory, and keeps it in
+     * `step_size` bytes at `memory` until step_close; false: it cannot now.
+     */
+    bool (*step_open)(struct am_task *task, void *memory, struct am_step *ret_step);
+    void (*step_close)(void *memory);
+    size_t step_size;
 };
 
 struct am_task {
@@ -147,7 +155,7 @@ struct am_task {
     uint64_t number;        /* of its launch; 0: not launched */
     /* AM_FOREVER: none; a duration until the task is first in its queue, then a time */
     _Atomic uint64_t deadline; /* a lane sets it while a stall check reads it */
-    uint64_t queued; /* when, if am_task_ran is set; 0 otherwise */
+    uint64_t queued;           /* when, if am_task_ran is set; 0 otherwise */
     _Atomic uint64_t
         runner; /* the thread that runs a function of the program for it, or 0 */
     /* the task that it executes now, if it executes tasks of a model */
@@ -245,6 +253,8 @@ struct am_queue {
  * which this call opens.
  */
 bool am_queue_has_lane(struct am_queue *queue);
+/* Whether a task that was submitted now would be launched. */
+bool am_queue_can_launch(struct am_queue *queue);
 void am_queue_init(struct am_queue *queue, struct am_sched *sched, unsigned priority,
                    const struct am_backend_ops *device, int32_t driver);
 /* No task is left. */

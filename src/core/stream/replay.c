@@ -23,9 +23,8 @@ _Atomic(am_node_hook) am_node_ran;
 
 /* ---- failures ---- */
 
-/* The first failure of an execution; the other lanes stop at their next node. */
-static void model_fail(struct am_model *model, const struct am_lane *lane,
-                       const struct am_node *node, aclError rc, char *text)
+void am_model_fail(struct am_model *model, const struct am_lane *lane,
+                   const struct am_node *node, aclError rc, char *text)
 {
     am_lock(&model->lock);
     if (!model->is_failed) {
@@ -74,7 +73,7 @@ static void lane_settle(struct am_lane *lane)
         node->task->number = 0;
         am_error_capture_end(before);
         if (rc != ACL_SUCCESS)
-            model_fail(lane->model, lane, node, rc, text);
+            am_model_fail(lane->model, lane, node, rc, text);
     }
 }
 
@@ -171,7 +170,7 @@ static enum am_poll lane_poll(struct am_lane *lane)
     lane->runs_in->inner = task; /* before the function may begin */
     poll = task->ops->poll(task);
     if (poll != AM_POLL_READY && am_sched.setup.now() >= lane->runs_in->deadline) {
-        model_fail(lane->model, lane, node, task->ops->timeout, timed_out);
+        am_model_fail(lane->model, lane, node, task->ops->timeout, timed_out);
         poll = AM_POLL_READY;
     }
     if (poll == AM_POLL_READY) {
@@ -224,7 +223,7 @@ static void node_run(struct am_lane *lane, struct am_node *node)
     rc = node->announced != 0 ? announced_run(lane, node) : task_execute(lane, task);
     am_error_capture_end(before);
     if (rc != ACL_SUCCESS)
-        model_fail(lane->model, lane, node, rc, text);
+        am_model_fail(lane->model, lane, node, rc, text);
 }
 
 /* Reports the time of a node; the device reports no times of what it executes. */
@@ -477,7 +476,7 @@ static bool model_acquire(struct am_execution *execution)
     bool is_free;
 
     am_lock(&model->lock);
-    is_free = model->owner == NULL;
+    is_free = model->owner == NULL && model->n_launched == 0;
     if (is_free)
         model->owner = execution;
     else
@@ -491,8 +490,10 @@ static enum am_poll execution_poll(struct am_task *task)
     struct am_execution *execution = (struct am_execution *)task;
 
     if (!execution->is_owner) {
+        am_execution_close(execution); /* it was not launched */
         if (!model_acquire(execution))
-            return AM_POLL_WAIT;
+            return am_model_poll(execution->model) == AM_PROGRESS_NONE ? AM_POLL_WAIT
+                                                                       : AM_POLL_AGAIN;
         am_model_start(execution->model, task);
         execution->is_owner = true; /* from now on the lanes tell what it waits for */
     }
@@ -571,6 +572,9 @@ static void execution_free(struct am_task *task)
     struct am_model *model = execution->model;
 
     announced_drop(execution);
+    if (execution->is_owner) /* it could not be queued */
+        model_release(execution);
+    am_execution_end(execution);
     am_lock(&model->lock);
     LIST_REMOVE(execution, link);
     LIST_INSERT_HEAD(&model->spares, execution, link);
@@ -592,6 +596,8 @@ static unsigned execution_sources(struct am_task *task, struct am_source *list,
     if (model->owner != NULL)
         list[n++] =
             (struct am_source){model->owner->task.queue, model->owner->task.position};
+    else if (model->n_launched > 0)
+        list[n++] = (struct am_source){model->launched_on, 0};
     am_unlock(&model->lock);
     return n;
 }
@@ -609,6 +615,8 @@ static void execution_describe(const struct am_task *task, char *text, size_t si
 
 static const struct am_task_ops execution_ops = {
     .enter = execution_enter,
+    .launch = am_execution_launch,
+    .failure = ACL_ERROR_RT_MODEL_EXECUTE,
     .poll = execution_poll,
     .run = execution_run,
     .withdraw = execution_withdraw,
@@ -691,8 +699,10 @@ aclError am_model_execute(struct am_model *model, struct am_stream *stream)
                "model %u was not built completely", model->id);
     AM_TRY(execution_make(model, &stream->queue, &execution));
     rc = announced_make(execution);
-    if (rc == ACL_SUCCESS)
+    if (rc == ACL_SUCCESS) {
+        am_execution_open(execution);
         return am_stream_submit(stream, &execution->task);
+    }
     execution_free(&execution->task);
     return rc;
 }
@@ -727,6 +737,11 @@ static struct am_queue *pending_find(struct am_model *model, const struct am_sta
     return NULL;
 }
 
+static enum am_progress pending_poll(void *what, bool may_block)
+{
+    return am_model_poll(what);
+}
+
 static bool pending_can_end(void *what, const struct am_stall *stall)
 {
     return pending_find(what, stall) == NULL;
@@ -755,6 +770,7 @@ aclError am_model_wait(struct am_model *model)
         .changed = &model->changed,
         .what = model,
         .is_done = pending_is_done,
+        .poll = pending_poll,
         .can_end = pending_can_end,
         .stalled = pending_stalled,
     };
