@@ -99,10 +99,12 @@ aclError am_aclrtFreePhysical(aclrtDrvMemHandle handle)
 static aclError map(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle,
                     uint64_t flags, bool has_access)
 {
+    struct am_phys *phys;
+
     AM_REQUIRE(offset == 0, ACL_ERROR_INVALID_PARAM,
                "offset is %zu; all editions take only 0", offset);
     AM_REQUIRE_ZERO(flags);
-    AM_GET(phys, handle);
+    AM_TRY(am_phys_find(handle, &phys)); /* the mapping acquires a reference */
     return am_vspace_map(virPtr, size, phys, has_access);
 }
 

@@ -18,10 +18,14 @@ unsigned am_shard_assign(void)
     return am_shard_number - 1;
 }
 
-/* Orders unlinking stores before loads of the counters of readers. */
+/*
+ * Orders unlinking stores before loads of the counters of readers.  The word is the shard's:
+ * every section reads am_epoch.number.
+ */
 static void full_barrier(void)
 {
-    atomic_fetch_add_explicit(&am_epoch.number, 0, memory_order_seq_cst);
+    atomic_fetch_add_explicit(&am_epoch.shard[am_shard()].n_deferred, 0,
+                              memory_order_seq_cst);
 #if !defined(__x86_64__)
     atomic_thread_fence(memory_order_seq_cst);
 #endif

@@ -16,16 +16,32 @@
 
 struct slot {
     _Atomic(struct am_named *) object; /* NULL: not published */
-    uint32_t generation; /* of the next handle; its object's owner writes it */
-    uint32_t next;       /* table.lock; in the free list: the next + 1 */
+    uint32_t generation
+        : AM_HANDLE_BITS; /* of the next handle; its object's owner writes it */
+    uint32_t shard : 4;   /* that it belongs to */
+    uint32_t next;        /* the shard's lock; in the free list: the next + 1 */
+};
+
+/*
+ * Threads of a shard reserve slots of the shard, so threads do not contend.  A shard gets slots
+ * in batches, and keeps them.
+ */
+#define BATCH FIRST_SEGMENT
+#define SHARDS 16 /* slot.shard has 4 bits */
+
+struct slot_shard {
+    _Alignas(AM_SHARD_STRIDE) struct am_latch lock;
+    uint32_t free_list; /* lock; the first free slot + 1; 0: none */
+    uint32_t next;      /* lock; next .. end - 1 were never used */
+    uint32_t end;       /* lock */
 };
 
 static struct {
-    struct am_lock lock;
-    uint32_t end;       /* lock; slots from here on were never used */
-    uint32_t free_list; /* lock; the first free slot + 1; 0: none */
+    _Atomic uint32_t end; /* batches from here on belong to no shard */
     _Atomic(struct slot *) segments[SEGMENTS];
-} table = {.lock = AM_LOCK_INIT(AM_RANK_LEAF, "handle table")};
+    struct slot_shard shard[SHARDS];
+} table = {.shard = {[0 ... SHARDS -
+                      1] = {.lock = AM_LATCH_INIT(AM_RANK_LEAF, "handle table")}}};
 
 static unsigned segment_of(uint32_t number)
 {
@@ -47,44 +63,67 @@ static struct slot *slot_find(uint32_t number)
     return slots != NULL ? &slots[number - segment_first(segment)] : NULL;
 }
 
-/* The next slot that was never used: 0 or -ENOMEM. */
-static int slot_add_locked(uint32_t *ret_number) AM_REQUIRES(table.lock)
+/* The segment exists from now on: 0 or -ENOMEM. */
+static int segment_prepare(unsigned segment)
 {
-    unsigned segment = segment_of(table.end);
     uint32_t n = segment == 0 ? FIRST_SEGMENT : segment_first(segment);
+    struct slot *none = NULL;
+    struct slot *slots;
 
-    if (table.end <= AM_HANDLE_MAX && table.segments[segment] == NULL)
-        atomic_store_explicit(&table.segments[segment],
-                              am_sys_calloc(n, sizeof(struct slot)),
-                              memory_order_release);
-    if (table.end > AM_HANDLE_MAX || table.segments[segment] == NULL)
-        return -ENOMEM;
-    *ret_number = table.end++;
+    if (atomic_load_explicit(&table.segments[segment], memory_order_acquire) != NULL)
+        return 0;
+    slots = am_sys_calloc(n, sizeof *slots);
+    if (slots != NULL &&
+        !atomic_compare_exchange_strong(&table.segments[segment], &none, slots))
+        free(slots); /* another thread was faster */
+    return slots != NULL ? 0 : -ENOMEM;
+}
+
+static int batch_take_locked(struct slot_shard *shard) AM_REQUIRES(shard->lock)
+{
+    uint32_t first = table.end;
+
+    do {
+        if (first > AM_HANDLE_MAX || segment_prepare(segment_of(first)) != 0)
+            return -ENOMEM;
+    } while (!atomic_compare_exchange_weak(&table.end, &first, first + BATCH));
+    shard->next = first;
+    shard->end = first + BATCH;
     return 0;
 }
 
 /* Reserves a slot for an object: 0 or -ENOMEM. */
 static int slot_alloc(uint32_t *ret_number)
 {
+    unsigned i = am_shard() % SHARDS;
+    struct slot_shard *shard = &table.shard[i];
     int rc = 0;
 
-    am_lock(&table.lock);
-    if (table.free_list != 0) {
-        *ret_number = table.free_list - 1;
-        table.free_list = slot_find(*ret_number)->next;
+    am_latch_take(&shard->lock);
+    if (shard->free_list != 0) {
+        *ret_number = shard->free_list - 1;
+        shard->free_list = slot_find(*ret_number)->next;
     } else {
-        rc = slot_add_locked(ret_number);
+        if (shard->next == shard->end)
+            rc = batch_take_locked(shard);
+        if (rc == 0) {
+            *ret_number = shard->next++;
+            slot_find(*ret_number)->shard = i & (SHARDS - 1);
+        }
     }
-    am_unlock(&table.lock);
+    am_latch_give(&shard->lock);
     return rc;
 }
 
 static void slot_free(uint32_t number)
 {
-    am_lock(&table.lock);
-    slot_find(number)->next = table.free_list;
-    table.free_list = number + 1;
-    am_unlock(&table.lock);
+    struct slot *slot = slot_find(number);
+    struct slot_shard *shard = &table.shard[slot->shard];
+
+    am_latch_take(&shard->lock);
+    slot->next = shard->free_list;
+    shard->free_list = number + 1;
+    am_latch_give(&shard->lock);
 }
 
 void *am_named_alloc(enum am_kind kind, size_t size)
@@ -162,6 +201,18 @@ AM_HOT void *am_named_get(enum am_kind kind, void *handle)
     struct am_named *object = am_named_find(kind, handle);
 
     return object != NULL && am_ref_try(&object->refs) ? object : NULL;
+}
+
+void *am_named_next(enum am_kind kind, uint32_t *at)
+{
+    struct am_named *object = NULL;
+
+    while (object == NULL && *at < table.end) {
+        object = atomic_load_explicit(&slot_find((*at)++)->object, memory_order_acquire);
+        if (object != NULL && object->kind != kind)
+            object = NULL;
+    }
+    return object;
 }
 
 const char *am_handle_why(enum am_kind kind, void *handle)

@@ -80,6 +80,12 @@ void *am_named_find(enum am_kind kind, void *handle);
 /* The same with one more reference; NULL also if the last reference has been dropped. */
 void *am_named_get(enum am_kind kind, void *handle);
 
+/*
+ * The first published object of this kind in slots from *at on, which moves behind it; NULL:
+ * none.  Valid until the caller's read section ends.
+ */
+void *am_named_next(enum am_kind kind, uint32_t *at);
+
 /* Why am_named_find() found nothing: "is a context, ...": for a message. */
 const char *am_handle_why(enum am_kind kind, void *handle);
 

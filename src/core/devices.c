@@ -111,9 +111,9 @@ static void domain_close(_Atomic(struct am_domain *) *slot)
         return;
     am_domain_close(domain);
     am_heap_close(domain);
+    am_epoch_synchronize(); /* no section enters memory or has found it without a reference */
     am_phys_kill_all(domain);
     am_domain_unuse(domain);
-    am_epoch_synchronize(); /* no section has found it without a reference */
     am_domain_put(domain);
 }
 

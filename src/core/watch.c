@@ -51,19 +51,13 @@ bool am_watch_is_reserved(uintptr_t addr)
     return am_address_find(&am_vspace.reservations, addr) != NULL;
 }
 
-static uint64_t physes_size(void)
-{
-    uint64_t size = am_phys_size(am_devices.host);
-
-    for (int32_t i = 0; i < am_devices.n; i++)
-        size += am_phys_size(am_devices.device[i].domain);
-    return size;
-}
-
 struct am_watch_left am_watch_count(void)
 {
-    struct am_watch_left left = {.handles = am_phys_count(), .size = physes_size()};
+    struct am_watch_left left = {.handles = am_phys_count()};
 
+    am_epoch_enter();
+    left.size = am_phys_size();
+    am_epoch_leave();
     left.blocks = am_heap_count(AM_HEAP_DEVICE, &left.size);
     left.host_blocks = am_heap_count(AM_HEAP_HOST, &left.size);
     left.managed_blocks = am_managed_count(&left.size);

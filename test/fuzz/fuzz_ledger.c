@@ -7,8 +7,8 @@
  * nothing that cannot be.
  *
  * An input is a list of changes to a good ledger: where (2 bytes), how many bytes (1), the
- * bytes.  The places are those of the file, of the head, of the first slots and of the
- * first shares.
+ * bytes.  The places are those of the file, of the head, of the first slots, of the
+ * first shares and of the first slot's accounts.
  */
 #include <fcntl.h>
 #include <stdio.h>
@@ -27,6 +27,7 @@
 #define CAPACITY (64 * AM_MIB)
 #define SLOTS_SEEN (8 * sizeof(struct ledger_slot))
 #define SHARES_SEEN (64 * sizeof(struct ledger_share))
+#define SHARDS_SEEN (LEDGER_SHARDS * sizeof(struct ledger_shard))
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n_bytes);
@@ -88,7 +89,8 @@ static void ledger_make(void)
     unlink(path);
     keeper = enter();
     require(!am_ledger_is_private(keeper) && am_ledger_charge(keeper, 0, AM_MIB) &&
-                am_ledger_share_add(keeper, 0, AM_MIB, &number) == ACL_SUCCESS,
+                am_ledger_share_add(keeper, 0, am_shard(), AM_MIB, &number) ==
+                    ACL_SUCCESS,
             "a share");
 }
 
@@ -113,7 +115,8 @@ static void change(unsigned at, const uint8_t *bytes, size_t n)
     size_t left;
     int fd;
 
-    at %= sizeof label + sizeof(struct ledger_head) + SLOTS_SEEN + SHARES_SEEN;
+    at %= sizeof label + sizeof(struct ledger_head) + SLOTS_SEEN + SHARES_SEEN +
+          SHARDS_SEEN;
     to = part_find(&at, label, sizeof label, &left);
     if (to != NULL) {
         fd = open(path, O_WRONLY);
@@ -127,6 +130,8 @@ static void change(unsigned at, const uint8_t *bytes, size_t n)
         to = part_find(&at, keeper->slots, SLOTS_SEEN, &left);
     if (to == NULL)
         to = part_find(&at, keeper->shares, SHARES_SEEN, &left);
+    if (to == NULL)
+        to = part_find(&at, keeper->shards, SHARDS_SEEN, &left);
     memcpy(to, bytes, n < left ? n : left);
 }
 
@@ -172,10 +177,11 @@ static void use(struct am_ledger *ledger, uint64_t number)
         require(am_ledger_in_use(ledger, device) <= CAPACITY, "more than there is");
         if (am_ledger_charge(ledger, device, AM_MIB)) {
             require(am_ledger_in_use(ledger, device) >= AM_MIB, "without the ledger");
-            if (am_ledger_share_add(ledger, device, AM_MIB, &own) == ACL_SUCCESS)
+            if (am_ledger_share_add(ledger, device, am_shard(), AM_MIB, &own) ==
+                ACL_SUCCESS)
                 am_ledger_share_leave(ledger, own);
             else
-                am_ledger_uncharge(ledger, device, AM_MIB);
+                am_ledger_uncharge(ledger, device, am_shard(), AM_MIB);
         }
         am_ledger_who(ledger, device, who);
         require(memchr(who, 0, sizeof who) != NULL, "who");

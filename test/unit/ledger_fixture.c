@@ -64,7 +64,8 @@ uint64_t share(struct am_ledger *ledger, int32_t device, size_t size)
     uint64_t number = 0;
 
     assert_true(charge(ledger, device, size));
-    assert_int_equal(am_ledger_share_add(ledger, device, size, &number), ACL_SUCCESS);
+    assert_int_equal(am_ledger_share_add(ledger, device, am_shard(), size, &number),
+                     ACL_SUCCESS);
     return number;
 }
 

@@ -36,11 +36,11 @@ static void a_charge_counts_until_it_is_dropped(void **state)
 
     for (int i = 0; i < 100; i++) {
         assert_int_equal(charge(domain, AM_CHUNK), ACL_SUCCESS);
-        assert_int_equal(domain->used, AM_CHUNK);
-        am_domain_uncharge(domain, AM_CHUNK);
-        assert_int_equal(domain->used, 0);
+        assert_int_equal(am_domain_in_use(domain), AM_CHUNK);
+        am_domain_uncharge(domain, am_shard(), AM_CHUNK);
+        assert_int_equal(am_domain_in_use(domain), 0);
     }
-    assert_int_equal(domain->peak, AM_CHUNK);
+    assert_int_equal(am_domain_peak(domain), AM_CHUNK);
 }
 
 #define N_PAIRS 20000
@@ -59,7 +59,7 @@ static const char *charge_and_uncharge(struct worker *self)
             continue;
         worker_check(atomic_fetch_add(&held, size) + size <= CAPACITY);
         atomic_fetch_sub(&held, size);
-        am_domain_uncharge(domain, size);
+        am_domain_uncharge(domain, am_shard(), size);
     }
     return NULL;
 }
@@ -73,7 +73,7 @@ static const char *charge_little(struct worker *self)
             continue;
         worker_check(atomic_fetch_add(&held, AM_CHUNK) + AM_CHUNK <= CAPACITY);
         atomic_fetch_sub(&held, AM_CHUNK);
-        am_domain_uncharge(domain, AM_CHUNK);
+        am_domain_uncharge(domain, am_shard(), AM_CHUNK);
     }
     return NULL;
 }
@@ -90,12 +90,29 @@ static void threads_never_have_more_than_there_is(void **state)
     assert_int_equal(am_domain_in_use(*state), 0);
 }
 
+static void memory_keeps_the_domain_after_the_stop(void **state)
+{
+    struct am_domain *domain;
+
+    assert_int_equal(am_domain_create(-1, -1, CAPACITY, NULL, &domain), ACL_SUCCESS);
+    assert_true(am_domain_enter(domain));
+    assert_true(am_domain_enter(domain));
+    am_domain_leave(domain, am_shard());
+    am_domain_close(domain);
+    assert_false(am_domain_enter(domain));
+    am_domain_put(domain);
+    assert_int_equal(domain->refs, 1);
+    am_domain_leave(domain, am_shard()); /* frees the domain */
+    am_epoch_synchronize();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
 #define on_a_domain(f_) cmocka_unit_test_setup_teardown(f_, open_one, close_one)
         on_a_domain(a_charge_counts_until_it_is_dropped),
         on_a_domain(threads_never_have_more_than_there_is),
+        cmocka_unit_test(memory_keeps_the_domain_after_the_stop),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);

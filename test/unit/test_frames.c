@@ -69,10 +69,31 @@ static size_t bytes_held(struct host_store *store)
     return (size_t)st.st_blocks * 512;
 }
 
-/*
- * Each frame is in one place: in one of the mems, spare on one of the stacks, in a shard's
- * part, or fresh.
- */
+/* How many frames that hold bytes are free, or how many others, in all shards. */
+static size_t n_free(const struct host_bank *bank, bool is_used)
+{
+    size_t n = 0;
+
+    for (size_t i = 0; i < HOST_SHARDS; i++)
+        n += is_used ? bank->shard[i].n_used : bank->shard[i].n_clean;
+    return n;
+}
+
+/* The free frames of a shard are on the stack that they belong on. */
+static void shard_check(struct host_bank *bank, const struct host_shard *shard,
+                        unsigned char *seen)
+{
+    for (size_t i = 0; i < shard->n_used; i++) {
+        assert_int_equal(seen[shard->spare[i]]++, 0);
+        assert_true(bank->store.state[shard->spare[i]] & HOST_FRAME_HOLDS);
+    }
+    for (size_t i = N_FRAMES - shard->n_clean; i < N_FRAMES; i++) {
+        assert_int_equal(seen[shard->spare[i]]++, 0);
+        assert_int_equal(bank->store.state[shard->spare[i]], 0);
+    }
+}
+
+/* Each frame is in one place: in one of the mems, free in a shard, or fresh. */
 static void assert_counted(struct host_bank *bank, struct am_mem *mems, size_t n_mems)
 {
     static unsigned char seen[N_FRAMES];
@@ -83,17 +104,13 @@ static void assert_counted(struct host_bank *bank, struct am_mem *mems, size_t n
         for (size_t k = 0; k < mems[i].size >> AM_CHUNK_SHIFT; k++, n_in_use++)
             assert_int_equal(seen[frame(&mems[i], k)]++, 0);
     }
-    for (size_t i = 0; i < bank->n_used; i++) {
-        assert_int_equal(seen[bank->spare[i]]++, 0);
-        assert_true(bank->store.state[bank->spare[i]] & HOST_FRAME_HOLDS);
-    }
-    for (size_t i = N_FRAMES - bank->n_clean; i < N_FRAMES; i++) {
-        assert_int_equal(seen[bank->spare[i]]++, 0);
-        assert_int_equal(bank->store.state[bank->spare[i]], 0);
-    }
+    for (size_t i = 0; i < HOST_SHARDS; i++)
+        shard_check(bank, &bank->shard[i], seen);
     for (size_t i = 0; i < N_FRAMES; i++)
         assert_int_equal(seen[i], i < bank->fresh);
-    assert_int_equal(bank->n_used + bank->n_clean + (N_FRAMES - bank->fresh) + n_in_use,
+    assert_int_equal(bank->n_used, n_free(bank, true));
+    assert_int_equal(bank->n_used + n_free(bank, false) + (N_FRAMES - bank->fresh) +
+                         n_in_use,
                      N_FRAMES);
 }
 
@@ -190,6 +207,30 @@ static void memory_of_scattered_frames_is_as_good(void **state)
     assert_counted(bank, NULL, 0);
 }
 
+static const char *take_all(struct worker *self)
+{
+    struct host_bank *bank = self->shared;
+    struct am_mem mem;
+
+    worker_check(host_mem_create(&bank->base, N_FRAMES * AM_CHUNK, -1, &mem) ==
+                 ACL_SUCCESS);
+    host_mem_destroy(&mem);
+    return NULL;
+}
+
+static void a_thread_gets_the_free_frames_of_another(void **state)
+{
+    struct host_bank *bank = *state;
+    struct am_mem mem = take(bank, N_FRAMES / 2);
+    struct worker worker = {.run = take_all, .shared = bank};
+
+    host_mem_destroy(&mem);
+    assert_null(run_workers(&worker, 1));
+    mem = take(bank, N_FRAMES);
+    assert_counted(bank, &mem, 1);
+    host_mem_destroy(&mem);
+}
+
 static void frames_that_hold_bytes_are_handed_out_first(void **state)
 {
     struct host_bank *bank = *state;
@@ -236,7 +277,7 @@ static void frames_that_hold_bytes_go_back_to_the_system_above_a_limit(void **st
     host_mem_destroy(&mem);
     assert_int_equal(bytes_held(&bank->store), N_KEPT * AM_CHUNK);
     assert_int_equal(bank->n_used, N_KEPT);
-    assert_int_equal(bank->n_clean, 8);
+    assert_int_equal(n_free(bank, false), 8);
     assert_counted(bank, NULL, 0);
 }
 
@@ -275,7 +316,7 @@ static void neighbours_go_back_in_one_call(void **state)
     host_mem_destroy(&mem);
     am_fault_disarm();
     assert_false(am_fault_fired());
-    assert_int_equal(bank->n_clean, 8);
+    assert_int_equal(n_free(bank, false), 8);
 }
 
 static void what_the_system_does_not_take_back_is_kept_and_used_again(void **state)
@@ -289,7 +330,7 @@ static void what_the_system_does_not_take_back_is_kept_and_used_again(void **sta
     am_fault_disarm();
     assert_true(am_fault_fired());
     assert_int_equal(bank->n_used, N_KEPT + 8);
-    assert_int_equal(bank->n_clean, 0);
+    assert_int_equal(n_free(bank, false), 0);
     assert_counted(bank, NULL, 0);
     mem = take(bank, N_KEPT + 8);
     assert_int_equal(bank->fresh, N_KEPT + 8);
@@ -387,6 +428,7 @@ int main(void)
         on_a_bank(all_of_the_capacity_can_be_had_at_once),
         on_a_bank(frames_come_back_in_the_same_order),
         on_a_bank(memory_of_scattered_frames_is_as_good),
+        on_a_bank(a_thread_gets_the_free_frames_of_another),
         on_a_bank(frames_that_hold_bytes_are_handed_out_first),
         on_a_bank(memory_that_was_never_written_costs_no_system_call),
         on_a_bank(frames_that_hold_bytes_go_back_to_the_system_above_a_limit),

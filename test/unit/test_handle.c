@@ -69,6 +69,59 @@ static void other_numbers_find_nothing(void **state)
     am_named_free(&unpublished->named);
 }
 
+static void each_published_object_of_a_kind_is_listed_once(void **state)
+{
+    static struct thing *things[N_MANY];
+    struct am_named *other = am_named_alloc(AM_KIND_EVENT, sizeof *other);
+    struct am_named *unpublished = am_named_alloc(AM_KIND_PHYS, sizeof *unpublished);
+    struct thing *thing;
+    uint32_t at = 0;
+    int n = 0;
+
+    am_named_publish(other);
+    for (int i = 0; i < N_MANY; i++)
+        things[i] = make();
+    while ((thing = am_named_next(AM_KIND_PHYS, &at)) != NULL) {
+        assert_ptr_equal(thing->name, thing->named.handle);
+        thing->name = NULL;
+        n++;
+    }
+    assert_int_equal(n, N_MANY);
+    for (int i = 0; i < N_MANY; i++)
+        am_named_free(&things[i]->named);
+    at = 0;
+    assert_null(am_named_next(AM_KIND_PHYS, &at));
+    am_named_free(other);
+    am_named_free(unpublished);
+}
+
+static const char *free_all(struct worker *self)
+{
+    struct thing **things = self->shared;
+
+    for (int i = 0; i < N_MANY; i++)
+        am_named_free(&things[i]->named);
+    return NULL;
+}
+
+static void slots_that_another_thread_frees_are_used_again(void **state)
+{
+    static struct thing *things[N_MANY];
+    struct worker worker = {.run = free_all, .shared = things};
+    uint32_t highest[4] = {0};
+
+    for (int round = 0; round < 4; round++) {
+        for (int i = 0; i < N_MANY; i++) {
+            things[i] = make();
+            if (things[i]->named.slot > highest[round])
+                highest[round] = things[i]->named.slot;
+        }
+        assert_null(run_workers(&worker, 1));
+        am_epoch_synchronize();
+    }
+    assert_int_equal(highest[3], highest[0]);
+}
+
 /* Bits 62 to 56 hold the mark, so that no machine accepts a handle as an address. */
 static void a_handle_is_not_an_address(void **state)
 {
@@ -206,6 +259,8 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(handles_find_their_objects_until_they_are_freed),
         cmocka_unit_test(other_numbers_find_nothing),
+        cmocka_unit_test(each_published_object_of_a_kind_is_listed_once),
+        cmocka_unit_test(slots_that_another_thread_frees_are_used_again),
         cmocka_unit_test(a_handle_is_not_an_address),
         cmocka_unit_test(a_message_says_why_a_handle_finds_nothing),
         cmocka_unit_test(each_handle_of_an_object_has_its_own_generation),

@@ -11,6 +11,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/util.h"
+#include "support/process.h"
 
 /* ---- memory ---- */
 
@@ -26,7 +27,7 @@ static void sums_include_all_processes(void **state)
     assert_int_equal(am_ledger_in_use(b, 0), 50 * AM_MIB);
     assert_int_equal(am_ledger_in_use(a, 1), 0);
     assert_int_equal(am_ledger_in_use(a, 2), 10 * AM_MIB);
-    am_ledger_uncharge(a, 0, 30 * AM_MIB);
+    am_ledger_uncharge(a, 0, am_shard(), 30 * AM_MIB);
     assert_int_equal(am_ledger_in_use(b, 0), 20 * AM_MIB);
     assert_int_equal(am_ledger_id(a), am_ledger_id(b));
     am_ledger_put(a);
@@ -55,6 +56,87 @@ static void a_device_is_full_whichever_process_filled_it(void **state)
     assert_contains(who, name);
     am_ledger_put(a);
     am_ledger_put(b);
+}
+
+/* The word of the account that this thread charges. */
+static uint64_t account(const struct am_ledger *ledger, int32_t device)
+{
+    return ledger->shards[ledger->slot][am_shard() % LEDGER_SHARDS].account[device];
+}
+
+static void freed_bytes_are_free_for_all_processes(void **state)
+{
+    struct am_ledger *a = open_shared();
+    struct am_ledger *b = open_shared();
+
+    for (int i = 0; i < 3; i++) {
+        assert_true(charge(a, 0, CAPACITY));
+        am_ledger_uncharge(a, 0, am_shard(), CAPACITY);
+        assert_int_equal(account(a, 0) >> 32, CAPACITY / 2048); /* a credit */
+        assert_int_equal(am_ledger_in_use(b, 0), 0);
+        assert_int_equal(am_ledger_held(a, 0), 0);
+        assert_true(charge(b, 0, CAPACITY));
+        assert_int_equal(account(a, 0), 0); /* which b took back */
+        assert_false(charge(a, 0, 1));
+        am_ledger_uncharge(b, 0, am_shard(), CAPACITY);
+    }
+    assert_int_equal(am_ledger_peak(a, 0), CAPACITY);
+    am_ledger_put(a);
+    am_ledger_put(b);
+}
+
+static void a_credit_is_charged_before_free_bytes(void **state)
+{
+    enum { CREDIT = CAPACITY / 2048 };
+    struct am_ledger *a = open_shared();
+
+    assert_true(charge(a, 0, AM_MIB));
+    am_ledger_uncharge(a, 0, am_shard(), AM_MIB);
+    assert_true(charge(a, 0, CREDIT));
+    assert_int_equal(account(a, 0), (uint64_t)CREDIT << 32 | CREDIT);
+    assert_true(charge(a, 0, 1));
+    assert_int_equal(account(a, 0), (uint64_t)(CREDIT + 1) << 32 | (CREDIT + 1));
+    assert_int_equal(am_ledger_held(a, 0), CREDIT + 1);
+    assert_int_equal(am_ledger_peak(a, 0), AM_MIB);
+    am_ledger_put(a);
+}
+
+static const char *charge_all(struct worker *self)
+{
+    self->index = am_shard();
+    worker_check(am_ledger_charge(self->shared, 0, CAPACITY));
+    return NULL;
+}
+
+static void a_thread_frees_bytes_that_another_charged(void **state)
+{
+    struct am_ledger *a = open_shared();
+
+    for (int i = 0; i < 3; i++) {
+        struct worker worker = {.run = charge_all, .shared = a};
+
+        assert_null(run_workers(&worker, 1));
+        assert_int_equal(am_ledger_in_use(a, 0), CAPACITY);
+        assert_false(charge(a, 0, 1));
+        am_ledger_uncharge(a, 0, worker.index, CAPACITY);
+        assert_int_equal(am_ledger_in_use(a, 0), 0);
+    }
+    am_ledger_put(a);
+}
+
+static void the_largest_device_is_counted_to_its_last_chunk(void **state)
+{
+    struct am_ledger *a;
+
+    assert_int_equal(am_ledger_open_private(64 * AM_TIB, &a), ACL_SUCCESS);
+    assert_true(charge(a, 0, 64 * AM_TIB - AM_CHUNK));
+    assert_false(charge(a, 0, AM_CHUNK + 1));
+    assert_true(charge(a, 0, AM_CHUNK));
+    assert_false(charge(a, 0, 1));
+    assert_int_equal(am_ledger_in_use(a, 0), 64 * AM_TIB);
+    am_ledger_uncharge(a, 0, am_shard(), 64 * AM_TIB);
+    assert_int_equal(am_ledger_in_use(a, 0), 0);
+    am_ledger_put(a);
 }
 
 static void the_three_that_hold_most_are_named_in_order(void **state)
@@ -284,11 +366,11 @@ static void a_full_table_is_refused(void **state)
         share(a, 0, 1);
     assert_true(charge(a, 0, 5));
     (void)am_error_take_messages();
-    assert_int_equal(am_ledger_share_add(a, 0, 5, &number),
+    assert_int_equal(am_ledger_share_add(a, 0, am_shard(), 5, &number),
                      ACL_ERROR_RT_RESOURCE_ALLOC_FAIL);
     assert_contains(am_error_take_messages(), "65536 allocations are shared");
     assert_int_equal(am_ledger_in_use(a, 0), LEDGER_SHARES + 5);
-    am_ledger_uncharge(a, 0, 5);
+    am_ledger_uncharge(a, 0, am_shard(), 5);
     am_ledger_put(a);
 }
 
@@ -308,13 +390,14 @@ static void sharing_survives_every_fault(void **state)
         a = open_shared();
         assert_true(charge(a, 0, AM_MIB));
         am_fault_arm(n, false);
-        rc = am_ledger_share_add(a, 0, AM_MIB, &number);
+        rc = am_ledger_share_add(a, 0, am_shard(), AM_MIB, &number);
         failed = am_fault_fired();
         am_fault_disarm();
         assert_int_equal(rc != ACL_SUCCESS, failed);
         assert_int_equal(am_ledger_in_use(b, 0), AM_MIB);
         if (rc != ACL_SUCCESS)
-            assert_int_equal(am_ledger_share_add(a, 0, AM_MIB, &number), ACL_SUCCESS);
+            assert_int_equal(am_ledger_share_add(a, 0, am_shard(), AM_MIB, &number),
+                             ACL_SUCCESS);
         assert_int_equal(am_ledger_share_join(b, number, 0, AM_MIB), ACL_SUCCESS);
         am_ledger_put(a);
         am_ledger_share_leave(b, number);
@@ -370,6 +453,9 @@ static void the_view_shows_what_each_process_has(void **state)
     assert_string_equal(view.processes[1].command, "?[2J?");
     assert_int_equal(view.processes[0].allocated[0], AM_MIB);
     assert_int_equal(view.processes[0].exported[1], 7 * AM_MIB);
+    assert_int_equal(view.processes[0].total[1], 7 * AM_MIB);
+    assert_int_equal(view.processes[0].peak[1], 7 * AM_MIB);
+    assert_int_equal(view.processes[0].n_total, 2);
     assert_int_equal(view.processes[0].imported[1], 0);
     assert_int_equal(view.processes[1].imported[1], 7 * AM_MIB);
     assert_int_equal(view.processes[1].exported[1], 0);
@@ -398,6 +484,10 @@ int main(void)
     const struct CMUnitTest tests[] = {
         claim(sums_include_all_processes),
         claim(a_device_is_full_whichever_process_filled_it),
+        claim(freed_bytes_are_free_for_all_processes),
+        claim(a_credit_is_charged_before_free_bytes),
+        claim(a_thread_frees_bytes_that_another_charged),
+        claim(the_largest_device_is_counted_to_its_last_chunk),
         claim(the_three_that_hold_most_are_named_in_order),
         claim(memory_of_an_ended_process_is_free),
         claim(a_slot_is_used_again),

@@ -26,12 +26,12 @@ static void assert_private(const char *words)
     assert_false(charge(ledger, 2, 1));
     assert_int_equal(am_ledger_in_use(ledger, 2), CAPACITY);
     assert_int_equal(am_ledger_use(ledger, 2, 1), ACL_SUCCESS);
-    assert_int_equal(am_ledger_share_add(ledger, 2, CAPACITY, &number),
+    assert_int_equal(am_ledger_share_add(ledger, 2, am_shard(), CAPACITY, &number),
                      ACL_ERROR_RT_RESOURCE_ALLOC_FAIL);
     assert_int_equal(am_ledger_share_join(ledger, 0, 0, 1),
                      ACL_ERROR_RT_RESOURCE_ALLOC_FAIL);
     assert_int_equal(number, 7);
-    am_ledger_uncharge(ledger, 2, CAPACITY);
+    am_ledger_uncharge(ledger, 2, am_shard(), CAPACITY);
     assert_int_equal(am_ledger_in_use(ledger, 2), 0);
     am_ledger_put(ledger);
 }
@@ -213,10 +213,10 @@ static void nonsense_in_the_ledger_hurts_no_process(void **state)
     struct am_ledger *b = open_shared();
     uint64_t number = share(a, 0, AM_MIB);
 
-    b->slots[b->slot].allocated[0] = UINT64_MAX;
+    b->shards[b->slot][3].account[0] = UINT64_MAX;
     assert_int_equal(am_ledger_in_use(a, 0), CAPACITY);
-    assert_false(charge(a, 0, 1));
-    b->slots[b->slot].allocated[0] = 0;
+    assert_false(charge(a, 0, AM_MIB)); /* more than its own credit */
+    b->shards[b->slot][3].account[0] = 0;
     a->head->slots_high = UINT32_MAX;
     a->head->shares_high = UINT32_MAX;
     a->head->share_next = UINT32_MAX;
@@ -314,7 +314,7 @@ static void entering_survives_every_fault(void **state)
             n_private += am_ledger_is_private(b);
         am_ledger_put(b);
         assert_true(charge(a, 0, CAPACITY));
-        am_ledger_uncharge(a, 0, CAPACITY);
+        am_ledger_uncharge(a, 0, am_shard(), CAPACITY);
     }
     assert_int_equal(n_private, 5); /* the file, its lock, memory, two locks of slots */
     am_ledger_put(a);

@@ -112,7 +112,7 @@ static void open_and_charge(struct scene *s)
 static void open_and_share(struct scene *s)
 {
     open_and_charge(s);
-    must(am_ledger_share_add(s->ledger, 0, PIECE, &s->number) == ACL_SUCCESS);
+    must(am_ledger_share_add(s->ledger, 0, am_shard(), PIECE, &s->number) == ACL_SUCCESS);
 }
 
 static void open_and_join(struct scene *s)
@@ -142,7 +142,7 @@ static void do_too_much(struct scene *s)
 
 static void do_uncharge(struct scene *s)
 {
-    am_ledger_uncharge(s->ledger, 0, PIECE);
+    am_ledger_uncharge(s->ledger, 0, am_shard(), PIECE);
 }
 
 static void do_use(struct scene *s)
@@ -152,7 +152,7 @@ static void do_use(struct scene *s)
 
 static void do_share(struct scene *s)
 {
-    must(am_ledger_share_add(s->ledger, 0, PIECE, &s->number) == ACL_SUCCESS);
+    must(am_ledger_share_add(s->ledger, 0, am_shard(), PIECE, &s->number) == ACL_SUCCESS);
 }
 
 static void do_join(struct scene *s)
@@ -179,7 +179,7 @@ static void open_beside_the_dead(struct scene *s)
     open_own(s);
     open_and_join(&dead);
     must(charge(dead.ledger, PIECE));
-    must(am_ledger_share_add(dead.ledger, 0, PIECE, &more) == ACL_SUCCESS);
+    must(am_ledger_share_add(dead.ledger, 0, am_shard(), PIECE, &more) == ACL_SUCCESS);
     must(charge(dead.ledger, PIECE));
     am_ledger_put(dead.ledger);
 }
@@ -229,7 +229,7 @@ static void assert_right(struct am_ledger *ledger, const char *name, uint64_t nt
                  in_use);
     if (!charge(ledger, CAPACITY - 2 * PIECE))
         fail_msg("%s, step %llu: the rest is not free", name, (unsigned long long)nth);
-    am_ledger_uncharge(ledger, 0, CAPACITY - 2 * PIECE);
+    am_ledger_uncharge(ledger, 0, am_shard(), CAPACITY - 2 * PIECE);
     assert_int_equal(am_ledger_use(ledger, 0, 1), ACL_SUCCESS);
     am_ledger_unuse(ledger, 0);
 }
@@ -256,7 +256,8 @@ static void a_killed_process_leaves_correct_sums(void **state)
     unsigned total = 0;
 
     assert_true(charge(mine, 2 * PIECE));
-    assert_int_equal(am_ledger_share_add(mine, 0, PIECE, &number), ACL_SUCCESS);
+    assert_int_equal(am_ledger_share_add(mine, 0, am_shard(), PIECE, &number),
+                     ACL_SUCCESS);
     for (unsigned i = 0; i < AM_ARRAY_SIZE(deeds); i++) {
         uint64_t nth = 1;
 
@@ -278,7 +279,7 @@ static void a_killed_process_leaves_correct_sums(void **state)
     assert_true(total > 80);
     am_ledger_share_leave(mine, number);
     assert_int_equal(am_ledger_in_use(mine, 0), PIECE);
-    am_ledger_uncharge(mine, 0, PIECE);
+    am_ledger_uncharge(mine, 0, am_shard(), PIECE);
 }
 
 /* The same for a file that is not there yet. */
@@ -298,7 +299,7 @@ static void a_process_killed_while_making_the_file_hinders_no_process(void **sta
         mine = open_shared();
         assert_int_equal(am_ledger_in_use(mine, 0), 0);
         assert_true(charge(mine, CAPACITY));
-        am_ledger_uncharge(mine, 0, CAPACITY);
+        am_ledger_uncharge(mine, 0, am_shard(), CAPACITY);
     } while (was_killed);
     assert_true(nth > 10);
 }
@@ -313,7 +314,7 @@ static int play_stop(uint64_t nth)
 
     must(charge(ledger, PIECE));
     am_fault_arm_signal(nth, SIGSTOP);
-    must(am_ledger_share_add(ledger, 0, PIECE, &number) == ACL_SUCCESS);
+    must(am_ledger_share_add(ledger, 0, am_shard(), PIECE, &number) == ACL_SUCCESS);
     peer_answer(am_fault_fired());
     return peer_next(&number) ? 1 : 0;
 }
@@ -332,7 +333,7 @@ a_stopped_process_is_named_and_hinders_only_calls_that_need_the_lock(void **stat
 
     assert_true(ledger_try_charge(mine, 0, PIECE)); /* takes no lock */
     (void)am_error_take_messages();
-    assert_int_equal(am_ledger_share_add(mine, 0, PIECE, &number),
+    assert_int_equal(am_ledger_share_add(mine, 0, am_shard(), PIECE, &number),
                      ACL_ERROR_RT_RESOURCE_ALLOC_FAIL);
     assert_contains(am_error_take_messages(), text);
     assert_int_equal(am_ledger_open(&config, &late), ACL_SUCCESS);
@@ -342,7 +343,8 @@ a_stopped_process_is_named_and_hinders_only_calls_that_need_the_lock(void **stat
     assert_int_equal(kill(other.pid, SIGCONT), 0);
     assert_true(peer_hear(&other, &fired));
     assert_int_equal(fired, 1);
-    assert_int_equal(am_ledger_share_add(mine, 0, PIECE, &number), ACL_SUCCESS);
+    assert_int_equal(am_ledger_share_add(mine, 0, am_shard(), PIECE, &number),
+                     ACL_SUCCESS);
     assert_int_equal(am_ledger_in_use(mine, 0), 2 * PIECE);
     am_ledger_share_leave(mine, number);
     assert_int_equal(peer_end(&other), 0);
@@ -358,7 +360,8 @@ static void a_stopped_process_is_waited_for_once(void **state)
 
     for (size_t i = 0; i < AM_ARRAY_SIZE(numbers); i++) {
         assert_true(charge(mine, AM_MIB));
-        assert_int_equal(am_ledger_share_add(mine, 0, AM_MIB, &numbers[i]), ACL_SUCCESS);
+        assert_int_equal(am_ledger_share_add(mine, 0, am_shard(), AM_MIB, &numbers[i]),
+                         ACL_SUCCESS);
     }
     other = peer_start("stop 4");
     peer_await_stop(&other);
@@ -368,7 +371,7 @@ static void a_stopped_process_is_waited_for_once(void **state)
     assert_true(peer_hear(&other, &fired));
     assert_int_equal(peer_end(&other), 0);
     assert_true(charge(mine, CAPACITY)); /* what was left late is free, too */
-    am_ledger_uncharge(mine, 0, CAPACITY);
+    am_ledger_uncharge(mine, 0, am_shard(), CAPACITY);
 }
 
 static void a_stopped_process_that_is_killed_hinders_no_process(void **state)
@@ -379,7 +382,8 @@ static void a_stopped_process_that_is_killed_hinders_no_process(void **state)
     peer_await_stop(&other);
     peer_kill(&other, SIGKILL);
     assert_true(charge(mine, PIECE));
-    assert_int_equal(am_ledger_share_add(mine, 0, PIECE, &number), ACL_SUCCESS);
+    assert_int_equal(am_ledger_share_add(mine, 0, am_shard(), PIECE, &number),
+                     ACL_SUCCESS);
     assert_int_equal(am_ledger_in_use(mine, 0), PIECE);
     am_ledger_share_leave(mine, number);
     assert_int_equal(am_ledger_in_use(mine, 0), 0);
@@ -408,7 +412,7 @@ two_processes_that_charge_at_once_do_not_both_get_the_last_memory(void **state)
     assert_true(peer_hear(&other, &was_given));
     assert_int_equal(was_given, 0);
     assert_int_equal(am_ledger_in_use(mine, 0), PIECE);
-    am_ledger_uncharge(mine, 0, PIECE);
+    am_ledger_uncharge(mine, 0, am_shard(), PIECE);
     assert_int_equal(peer_end(&other), 0);
 }
 
@@ -478,7 +482,7 @@ static void assert_child_keeps_nothing(const char *role)
     assert_int_equal(kill((pid_t)child, 0), 0);
     assert_int_equal(am_ledger_in_use(mine, 0), 0);
     assert_true(charge(mine, CAPACITY));
-    am_ledger_uncharge(mine, 0, CAPACITY);
+    am_ledger_uncharge(mine, 0, am_shard(), CAPACITY);
     close(kept);
 }
 
@@ -526,7 +530,7 @@ static int play_crowd(void)
         if (atomic_fetch_add(given, units) + units > UNITS)
             return 7;
         atomic_fetch_sub(given, units);
-        am_ledger_uncharge(ledger, 0, units * CAPACITY / UNITS);
+        am_ledger_uncharge(ledger, 0, am_shard(), units * CAPACITY / UNITS);
     }
     peer_answer(n_taken);
     return 0;

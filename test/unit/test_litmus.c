@@ -218,7 +218,7 @@ static const char *ledger_use(struct worker *self)
             continue;
         n = atomic_fetch_add(&n_inside, 1);
         atomic_fetch_sub(&n_inside, 1);
-        am_ledger_uncharge(ledger, 0, MORE_THAN_HALF);
+        am_ledger_uncharge(ledger, 0, am_shard(), MORE_THAN_HALF);
         worker_check(n == 0);
     }
     return NULL;

@@ -1,10 +1,11 @@
 /*
  * Banks: frames for isolated device memory, stores for everything else.
  *
- * Free frames are kept on two stacks in one array (host.h), so taking and giving back are
- * constant time for each frame and nothing is ever searched.  Frames that hold bytes are
- * handed out first: their pages are there already, and what this process left in them it
- * may see again.  A mem's frames go back in reverse, so that the next mem of the same
+ * Free frames are kept on two stacks in one array of a shard (host.h), so taking and giving
+ * back are constant time for each frame, nothing is ever searched, and threads of different
+ * shards do not contend.  Frames that hold bytes are handed out first: their pages are there
+ * already, and what this process left in them it may see again.  Fresh frames are next, then
+ * those of other shards.  A mem's frames go back in reverse, so that the next mem of the same
  * size gets neighbours in the same order and copies join them. Above a limit, frames that
  * hold bytes are given back to the system.
  */
@@ -12,27 +13,34 @@
 
 #include <numaif.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/sys.h"
 
+static size_t spare_size(const struct host_bank *bank)
+{
+    return HOST_SHARDS * (bank->base.spec.capacity >> AM_CHUNK_SHIFT) *
+           sizeof *bank->spare;
+}
+
 aclError host_bank_open(const struct am_bank_spec *spec, struct am_bank **ret_bank)
 {
-    struct host_bank *bank = am_sys_calloc(1, sizeof *bank);
+    struct host_bank *bank = am_sys_aligned_alloc(AM_SHARD_STRIDE, sizeof *bank);
     size_t n_frames = spec->capacity >> AM_CHUNK_SHIFT;
     aclError rc = ACL_SUCCESS;
 
     AM_REQUIRE(bank != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a bank");
+    memset(bank, 0, sizeof *bank);
     bank->base.ops = &am_backend_host;
     bank->base.spec = *spec;
     bank->store.fd = -1;
 
     if (spec->is_isolated) {
-        bank->spare =
-            am_sys_mmap(NULL, n_frames * sizeof *bank->spare, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        bank->spare = am_sys_mmap(NULL, spare_size(bank), PROT_READ | PROT_WRITE,
+                                  MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
         if (bank->spare == MAP_FAILED) {
             rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for the list of %zu frames",
                          n_frames);
@@ -50,12 +58,16 @@ aclError host_bank_open(const struct am_bank_spec *spec, struct am_bank **ret_ba
                : bank->store.wants_huge ? ", made huge pages by MADV_COLLAPSE"
                                         : "");
     }
-    am_lock_init(&bank->lock, AM_RANK_BANK, "bank");
+    for (size_t i = 0; i < HOST_SHARDS; i++) {
+        am_lock_init(&bank->shard[i].lock, AM_RANK_BANK, "bank");
+        if (spec->is_isolated)
+            bank->shard[i].spare = bank->spare + i * n_frames;
+    }
     *ret_bank = &bank->base;
     return ACL_SUCCESS;
 
 err_spare:
-    munmap(bank->spare, n_frames * sizeof *bank->spare);
+    munmap(bank->spare, spare_size(bank));
 err_free:
     free(bank);
     return rc;
@@ -66,37 +78,73 @@ void host_bank_close(struct am_bank *base)
     struct host_bank *bank = (struct host_bank *)base;
 
     if (base->spec.is_isolated) {
-        munmap(bank->spare, bank->store.n_frames * sizeof *bank->spare);
+        munmap(bank->spare, spare_size(bank));
         host_store_close(&bank->store);
     }
-    am_lock_destroy(&bank->lock);
+    for (size_t i = 0; i < HOST_SHARDS; i++)
+        am_lock_destroy(&bank->shard[i].lock);
     free(bank);
 }
 
 /* Puts a frame on the stack that it belongs on. */
-static void frame_push_locked(struct host_bank *bank, size_t frame)
-    AM_REQUIRES(bank->lock)
+static void frame_push_locked(struct host_bank *bank, struct host_shard *shard,
+                              size_t frame) AM_REQUIRES(shard->lock)
 {
     if (atomic_load_explicit(&bank->store.state[frame], memory_order_relaxed) &
-        HOST_FRAME_HOLDS)
-        bank->spare[bank->n_used++] = (uint32_t)frame;
-    else
-        bank->spare[bank->store.n_frames - ++bank->n_clean] = (uint32_t)frame;
+        HOST_FRAME_HOLDS) {
+        shard->spare[shard->n_used++] = (uint32_t)frame;
+        bank->n_used++;
+    } else {
+        shard->spare[bank->store.n_frames - ++shard->n_clean] = (uint32_t)frame;
+    }
 }
 
-/* n frames, written ones first; the core has counted that many free ones. */
-static void frames_take_locked(struct host_bank *bank, uint32_t *frames, size_t n)
-    AM_REQUIRES(bank->lock)
+/* At most n free frames of a shard, written ones first; returns how many. */
+static size_t shard_take(struct host_bank *bank, struct host_shard *shard,
+                         uint32_t *frames, size_t n)
 {
-    for (size_t i = 0; i < n; i++) {
-        if (bank->n_used > 0)
-            frames[i] = bank->spare[--bank->n_used];
-        else if (bank->n_clean > 0)
-            frames[i] = bank->spare[bank->store.n_frames - bank->n_clean--];
-        else
-            frames[i] = (uint32_t)bank->fresh++;
-    }
-    am_assert(bank->fresh <= bank->store.n_frames);
+    size_t n_used;
+    size_t i;
+
+    am_lock(&shard->lock);
+    n_used = shard->n_used < n ? shard->n_used : n;
+    for (i = 0; i < n_used; i++)
+        frames[i] = shard->spare[--shard->n_used];
+    for (; i < n && shard->n_clean > 0; i++)
+        frames[i] = shard->spare[bank->store.n_frames - shard->n_clean--];
+    am_unlock(&shard->lock);
+    if (n_used > 0)
+        bank->n_used -= n_used;
+    return i;
+}
+
+/* At most n frames that were never handed out. */
+static size_t fresh_take(struct host_bank *bank, uint32_t *frames, size_t n)
+{
+    size_t first = bank->fresh;
+    size_t left;
+
+    do {
+        left = bank->store.n_frames - first;
+        n = n < left ? n : left;
+    } while (n > 0 && !atomic_compare_exchange_weak(&bank->fresh, &first, first + n));
+    for (size_t i = 0; i < n; i++)
+        frames[i] = (uint32_t)(first + i);
+    return n;
+}
+
+/*
+ * The core has counted n free frames for this thread.  Other threads may move frames between
+ * shards at the same time, so one pass over the shards may miss some.
+ */
+static void frames_take(struct host_bank *bank, size_t own, uint32_t *frames, size_t n)
+{
+    size_t got = shard_take(bank, &bank->shard[own], frames, n);
+
+    if (got < n)
+        got += fresh_take(bank, frames + got, n - got);
+    for (size_t i = own + 1; got < n; i++)
+        got += shard_take(bank, &bank->shard[i % HOST_SHARDS], frames + got, n - got);
 }
 
 static bool frames_hold(struct host_bank *bank, size_t first, size_t n)
@@ -112,38 +160,40 @@ static bool frames_hold(struct host_bank *bank, size_t first, size_t n)
  * Frames first .. first + n - 1, highest first, so that they are taken in ascending order
  * again.
  */
-static void frames_give_locked(struct host_bank *bank, size_t first, size_t n)
-    AM_REQUIRES(bank->lock)
+static void frames_give_locked(struct host_bank *bank, struct host_shard *shard,
+                               size_t first, size_t n) AM_REQUIRES(shard->lock)
 {
-    size_t room = bank->n_used < bank->n_used_max ? bank->n_used_max - bank->n_used : 0;
+    size_t n_used = bank->n_used;
+    size_t room = n_used < bank->n_used_max ? bank->n_used_max - n_used : 0;
 
     if (n > room && frames_hold(bank, first + room, n - room)) {
         /*
          * Where the system does not take them back they are kept, and used again first.
          * It takes its time, so other threads are not kept waiting.
          */
-        am_unlock(&bank->lock);
+        am_unlock(&shard->lock);
         host_store_discard(&bank->store, first + room, n - room);
-        am_lock(&bank->lock);
+        am_lock(&shard->lock);
     }
     for (size_t frame = first + n; frame-- > first;)
-        frame_push_locked(bank, frame);
+        frame_push_locked(bank, shard, frame);
 }
 
 void host_mem_give_frames(struct am_mem *mem)
 {
     struct host_bank *bank = (struct host_bank *)mem->bank;
     struct host_mem *hm = host_mem(mem);
+    struct host_shard *shard = &bank->shard[hm->shard];
     size_t n = mem->size >> AM_CHUNK_SHIFT;
 
-    am_lock(&bank->lock);
+    am_lock(&shard->lock);
     if (hm->frames == NULL) {
-        frames_give_locked(bank, hm->first, n);
+        frames_give_locked(bank, shard, hm->first, n);
     } else {
         for (size_t i = n; i-- > 0;)
-            frames_give_locked(bank, hm->frames[i], 1);
+            frames_give_locked(bank, shard, hm->frames[i], 1);
     }
-    am_unlock(&bank->lock);
+    am_unlock(&shard->lock);
 }
 
 /* It has not been written since it was allocated. */
@@ -183,9 +233,8 @@ static aclError mem_create_frames(struct am_mem *mem)
 
     AM_REQUIRE(frames != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a list of %zu frames",
                n);
-    am_lock(&bank->lock);
-    frames_take_locked(bank, frames, n);
-    am_unlock(&bank->lock);
+    hm->shard = am_shard() % HOST_SHARDS;
+    frames_take(bank, hm->shard, frames, n);
     for (size_t i = 0; i < n; i++) {
         frame_renew(bank, frames[i]);
         is_one_run = is_one_run && frames[i] == frames[0] + i;

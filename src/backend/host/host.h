@@ -20,6 +20,7 @@
 #define AM_BACKEND_HOST_HOST_H
 
 #include "backend/backend.h"
+#include "base/epoch.h"
 #include "base/lock.h"
 #include "base/util.h"
 
@@ -42,22 +43,32 @@ struct host_store {
     bool has_own_view; /* pinned: the view is not where the program reaches the memory */
 };
 
+#define HOST_SHARDS 16
+
+/*
+ * Free frames of a shard, all under lock.  spare[0 .. n_used) is a stack of frames that hold
+ * bytes, and spare[n_frames - n_clean .. n_frames) one of frames that do not.
+ */
+struct host_shard {
+    _Alignas(AM_SHARD_STRIDE) struct am_lock lock;
+    uint32_t *spare; /* n_frames entries */
+    size_t n_used;
+    size_t n_clean;
+};
+
+/*
+ * A thread takes frames from its shard; they go back to that shard.  Frames from `fresh` on
+ * were never handed out.  The sums of n_used and n_clean + (n_frames - fresh) + frames in use
+ * = n_frames.
+ */
 struct host_bank {
     struct am_bank base;
     struct host_store store; /* fd is -1 if each mem has a separate store */
     size_t n_used_max;       /* more than this many go back to the system */
-    uint32_t *spare;
-
-    /*
-     * Free frames, all under lock.  spare[0 .. n_used) is a stack of frames that hold
-     * bytes, and spare[n_frames - n_clean .. n_frames) one of frames that do not; frames
-     * from `fresh` on were never handed out.  n_used + n_clean +
-     * (n_frames - fresh) + frames in use = n_frames.
-     */
-    struct am_lock lock;
-    size_t n_used;
-    size_t n_clean;
-    size_t fresh;
+    uint32_t *spare;         /* of all shards */
+    atomic_size_t n_used;    /* the sum over the shards */
+    atomic_size_t fresh;
+    struct host_shard shard[HOST_SHARDS];
 };
 
 /*
@@ -67,8 +78,9 @@ struct host_bank {
 struct __attribute__((may_alias)) host_mem {
     struct host_store *store; /* the bank's, or a separate one */
     uint32_t *frames;         /* NULL: consecutive frames from `first` on */
-    uint64_t first;
-    _Atomic uint64_t gate; /* its users, which keep the three fields above as they are */
+    uint32_t first;
+    uint32_t shard;        /* of the bank, that the frames are from */
+    _Atomic uint64_t gate; /* its users, which keep the four fields above as they are */
 };
 
 static inline struct host_mem *host_mem(struct am_mem *mem)

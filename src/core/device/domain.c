@@ -3,6 +3,8 @@
 #include "core/device/setup.h"
 
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
@@ -41,21 +43,37 @@ bool am_domain_trim(struct am_domain *domain)
     return (domain->reclaim != NULL && domain->reclaim->trim(domain)) || has_any;
 }
 
+#define CLOSED 1u /* in `entered` */
+
+/* The domain's column in its ledger. */
+static int32_t column(const struct am_domain *domain)
+{
+    return domain->device < 0 ? 0 : domain->driver;
+}
+
 aclError am_domain_create(int32_t device, int32_t driver, size_t capacity,
                           struct am_ledger *ledger, struct am_domain **ret_domain)
 {
-    struct am_domain *domain = am_sys_calloc(1, sizeof *domain);
+    struct am_domain *domain = am_sys_aligned_alloc(AM_SHARD_STRIDE, sizeof *domain);
+    aclError rc = ACL_SUCCESS;
 
     AM_REQUIRE(domain != NULL, ACL_ERROR_BAD_ALLOC,
                "no host memory for the records of device %d", device);
+    memset(domain, 0, sizeof *domain);
+    if (ledger != NULL)
+        domain->ledger = am_ledger_ref(ledger);
+    else
+        rc = am_ledger_open_private(capacity, &domain->ledger);
+    if (rc != ACL_SUCCESS) {
+        free(domain);
+        return rc;
+    }
     domain->device = device;
     domain->driver = driver;
     domain->capacity = capacity;
-    domain->ledger = ledger != NULL ? am_ledger_ref(ledger) : NULL;
     domain->is_isolated = device >= 0 && am_option_number(AM_OPTION_isolate) != 0;
     domain->commit_now = device >= 0 && am_option_number(AM_OPTION_commit) != 0;
     am_lock_init(&domain->lock, AM_RANK_DOMAIN, "domain");
-    LIST_INIT(&domain->physes);
     domain->refs = 1;
     *ret_domain = domain;
     return ACL_SUCCESS;
@@ -70,7 +88,7 @@ void am_domain_put(struct am_domain *domain)
 {
     if (domain == NULL || !am_ref_drop(&domain->refs))
         return;
-    am_assert(domain->used == 0);
+    am_assert(am_ledger_held(domain->ledger, column(domain)) == 0);
     for (int i = 0; i < AM_BANK_COUNT; i++) {
         if (domain->bank[i] != NULL)
             domain->bank[i]->ops->bank_close(domain->bank[i]);
@@ -80,34 +98,63 @@ void am_domain_put(struct am_domain *domain)
     am_epoch_defer(&domain->deferred, domain_free);
 }
 
+bool am_domain_enter(struct am_domain *domain)
+{
+    atomic_uint *entered = &domain->shard[am_shard()].entered;
+    unsigned n = atomic_load_explicit(entered, memory_order_relaxed);
+
+    do {
+        if (n & CLOSED)
+            return false;
+    } while (!atomic_compare_exchange_weak(entered, &n, n + 2));
+    return true;
+}
+
+void am_domain_leave(struct am_domain *domain, unsigned shard)
+{
+    if (atomic_fetch_sub(&domain->shard[shard].entered, 2) == (2 | CLOSED))
+        am_domain_put(domain);
+}
+
+/* From now on each shard with a phys has a reference. */
+void am_domain_close(struct am_domain *domain)
+{
+    for (unsigned i = 0; i < AM_SHARDS; i++) {
+        am_ref_more(&domain->refs);
+        if (atomic_fetch_or(&domain->shard[i].entered, CLOSED) == 0)
+            am_domain_put(domain);
+    }
+}
+
 size_t am_domain_in_use(struct am_domain *domain)
 {
-    return domain->used + (domain->ledger != NULL
-                               ? am_ledger_shared(domain->ledger, domain->driver)
-                               : 0);
+    return am_ledger_held(domain->ledger, column(domain)) +
+           am_ledger_shared(domain->ledger, column(domain));
+}
+
+size_t am_domain_peak(struct am_domain *domain)
+{
+    return am_ledger_peak(domain->ledger, column(domain));
 }
 
 /* The bytes that are left; of a device, the ledger counts all processes. */
 static size_t domain_left(struct am_domain *domain)
 {
-    size_t used = domain->ledger != NULL
-                      ? am_ledger_in_use(domain->ledger, domain->driver)
-                      : (size_t)domain->used;
+    size_t used = am_ledger_in_use(domain->ledger, column(domain));
 
     return used < domain->capacity ? domain->capacity - used : 0;
 }
 
 aclError am_domain_use(struct am_domain *domain)
 {
-    if (domain->ledger == NULL)
+    if (domain->device < 0)
         return ACL_SUCCESS;
     return am_ledger_use(domain->ledger, domain->driver, am_setup.product->n_processes);
 }
 
 void am_domain_unuse(struct am_domain *domain)
 {
-    if (domain->ledger != NULL)
-        am_ledger_unuse(domain->ledger, domain->driver);
+    am_ledger_unuse(domain->ledger, column(domain));
 }
 
 aclError am_domain_free(struct am_domain *domain, size_t *ret_size)
@@ -126,26 +173,6 @@ aclError am_domain_free(struct am_domain *domain, size_t *ret_size)
     return ACL_SUCCESS;
 }
 
-static bool domain_try_charge(struct am_domain *domain, size_t size)
-{
-    size_t used = domain->used;
-    size_t peak = domain->peak;
-
-    do {
-        if (size > domain->capacity - used)
-            return false;
-    } while (!atomic_compare_exchange_weak(&domain->used, &used, used + size));
-    used += size;
-    if (domain->ledger != NULL &&
-        !am_ledger_charge(domain->ledger, domain->driver, size)) {
-        atomic_fetch_sub(&domain->used, size);
-        return false;
-    }
-    while (peak < used && !atomic_compare_exchange_weak(&domain->peak, &peak, used))
-        continue;
-    return true;
-}
-
 static aclError domain_fail(struct am_domain *domain, size_t size, size_t asked)
 {
     char who[AM_LEDGER_WHO];
@@ -158,7 +185,7 @@ static aclError domain_fail(struct am_domain *domain, size_t size, size_t asked)
             ACL_ERROR_RT_MEMORY_ALLOCATION,
             "Failed to allocate %zu bytes of host memory%s: %zu of %zu (a quarter of "
             "the machine's memory) are in use",
-            asked, takes, (size_t)domain->used, domain->capacity);
+            asked, takes, domain->capacity - domain_left(domain), domain->capacity);
     am_ledger_who(domain->ledger, domain->driver, who);
     return am_fail(
         ACL_ERROR_RT_MEMORY_ALLOCATION,
@@ -171,31 +198,22 @@ static aclError domain_fail(struct am_domain *domain, size_t size, size_t asked)
 aclError am_domain_charge(struct am_domain *domain, size_t size, size_t asked)
 {
     AM_TRY(am_domain_use(domain));
-    if (domain_try_charge(domain, size) || (size <= domain->capacity && collect != NULL &&
-                                            collect() && domain_try_charge(domain, size)))
+    if (am_ledger_charge(domain->ledger, column(domain), size) ||
+        (size <= domain->capacity && collect != NULL && collect() &&
+         am_ledger_charge(domain->ledger, column(domain), size)))
         return ACL_SUCCESS;
     return domain_fail(domain, size, asked);
 }
 
-void am_domain_uncharge(struct am_domain *domain, size_t size)
+void am_domain_uncharge(struct am_domain *domain, unsigned shard, size_t size)
 {
-    if (domain->ledger != NULL)
-        am_ledger_uncharge(domain->ledger, domain->driver, size);
-    atomic_fetch_sub(&domain->used, size);
+    am_ledger_uncharge(domain->ledger, column(domain), shard, size);
 }
 
-aclError am_domain_share(struct am_domain *domain, size_t size, uint64_t *ret_share)
+aclError am_domain_share(struct am_domain *domain, unsigned shard, size_t size,
+                         uint64_t *ret_share)
 {
-    AM_TRY(am_ledger_share_add(domain->ledger, domain->driver, size, ret_share));
-    atomic_fetch_sub(&domain->used, size);
-    return ACL_SUCCESS;
-}
-
-void am_domain_close(struct am_domain *domain)
-{
-    am_lock(&domain->lock);
-    domain->is_closed = true;
-    am_unlock(&domain->lock);
+    return am_ledger_share_add(domain->ledger, column(domain), shard, size, ret_share);
 }
 
 /* The kind of bank that the options ask for. */

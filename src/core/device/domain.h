@@ -4,9 +4,9 @@
  * A domain knows how much memory there is and how much of it this process was promised,
  * and has the backend's bank that holds the bytes, opened when the first memory is asked
  * for.  The memory of a device is counted over all processes, in the ledger; the host's in
- * each process.  A domain is created when the library starts.  Memory that is in use when the
+ * a private ledger.  A domain is created when the library starts.  Memory that is in use when the
  * library stops keeps its domain, and the next start creates a new one: the library has a
- * reference, and each phys in the domain has one.
+ * reference, and after the stop each shard with a phys in the domain has one.
  */
 #ifndef AM_CORE_DOMAIN_H
 #define AM_CORE_DOMAIN_H
@@ -14,7 +14,6 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/queue.h>
 
 #include "acl/acl_base.h"
 #include "backend/backend.h"
@@ -25,28 +24,29 @@
 /* Pinned memory is the program's own to touch, whatever the domain's other memory is. */
 enum am_bank_kind { AM_BANK_MAIN, AM_BANK_PINNED, AM_BANK_COUNT };
 
-struct am_phys;
 struct am_reclaim;
+
+/* Twice the number of physes that threads of a shard entered, and a bit: closed. */
+struct am_domain_shard {
+    _Alignas(AM_SHARD_STRIDE) atomic_uint entered;
+};
 
 struct am_domain {
     atomic_uint refs;
     int32_t device; /* logical id; -1: the host */
     int32_t driver; /* the driver's id of the same */
     size_t capacity;
-    struct am_ledger *ledger;         /* NULL: usage is counted in this process alone */
+    struct am_ledger *ledger;         /* of the host: a private one */
     const struct am_reclaim *reclaim; /* NULL: no heap */
     bool is_isolated; /* the options of the library's start, for the bank */
     bool commit_now;
     _Atomic(struct am_bank *) bank[AM_BANK_COUNT]; /* NULL until it is needed */
-    struct am_lock lock;
-    bool is_closed;              /* lock; the library stops: no memory is entered */
-    LIST_HEAD(, am_phys) physes; /* lock; physes that end with the device */
-    atomic_size_t used; /* charged to physical memory and heaps of this process */
-    atomic_size_t peak; /* the most that used ever was */
+    struct am_lock lock;                           /* acquired to open a bank */
     struct am_deferred deferred;
+    struct am_domain_shard shard[AM_SHARDS];
 };
 
-/* Usage is entered in the ledger; NULL: it is counted in this process alone. */
+/* Usage is entered in the ledger; NULL: the memory is the host's. */
 aclError am_domain_create(int32_t device, int32_t driver, size_t capacity,
                           struct am_ledger *ledger, struct am_domain **ret_domain);
 void am_domain_put(struct am_domain *domain);
@@ -56,6 +56,8 @@ void am_domain_put(struct am_domain *domain);
  * for reuse is not counted.
  */
 size_t am_domain_in_use(struct am_domain *domain);
+/* The most that was charged. */
+size_t am_domain_peak(struct am_domain *domain);
 /*
  * The process uses the device, if it does not already: 207005 when too many do.  It ends
  * with am_domain_unuse().
@@ -68,16 +70,17 @@ aclError am_domain_free(struct am_domain *domain, size_t *ret_size);
 
 /*
  * Charges `size` bytes, or fails with 207001 and a message about the bytes that the
- * program asked for.
+ * program asked for.  Uncharging needs am_shard() of the thread that charged.
  */
 aclError am_domain_charge(struct am_domain *domain, size_t size, size_t asked);
-void am_domain_uncharge(struct am_domain *domain, size_t size);
+void am_domain_uncharge(struct am_domain *domain, unsigned shard, size_t size);
 
 /*
  * `size` bytes that were charged become a share of the ledger, which is left with
  * am_ledger_share_leave() instead of am_domain_uncharge().
  */
-aclError am_domain_share(struct am_domain *domain, size_t size, uint64_t *ret_share);
+aclError am_domain_share(struct am_domain *domain, unsigned shard, size_t size,
+                         uint64_t *ret_share);
 
 /*
  * Memory that the heaps keep for reuse: it is not charged, but a real device has less free
@@ -98,6 +101,12 @@ bool am_domain_shares_gpu(const struct am_domain *domain, const struct am_domain
 size_t am_domain_idle(struct am_domain *domain);
 bool am_domain_trim(struct am_domain *domain);
 
+/*
+ * The domain exists until memory that was entered leaves; false: the library is stopping.
+ * Memory leaves from the shard of the thread that entered.
+ */
+bool am_domain_enter(struct am_domain *domain);
+void am_domain_leave(struct am_domain *domain, unsigned shard);
 /* No memory is entered from now on. */
 void am_domain_close(struct am_domain *domain);
 

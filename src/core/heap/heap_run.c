@@ -280,8 +280,7 @@ static void run_retire_locked(struct am_run *run, struct am_run_stack *doomed)
  */
 static bool run_may_rest(const struct am_run *run)
 {
-    return !run->is_dead && run->n_blocks > 1 &&
-           run->mapping->phys->domain->ledger == NULL;
+    return !run->is_dead && run->n_blocks > 1 && run->mapping->phys->domain->device < 0;
 }
 
 void am_run_settle_locked(struct am_run *run, struct am_run_stack *doomed)

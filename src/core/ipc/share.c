@@ -135,7 +135,8 @@ aclError am_share_read_desc(const struct am_import_reply *reply, struct am_devic
      */
     ledger = ret_import->domain->ledger;
     ret_import->share = 0;
-    if (desc.share == 0 || ledger == NULL || am_ledger_id(ledger) != desc.ledger)
+    if (desc.share == 0 || ret_import->domain->device < 0 ||
+        am_ledger_id(ledger) != desc.ledger)
         return ACL_SUCCESS;
     AM_TRY(am_ledger_share_join(ledger, desc.share, desc.location_id, desc.size));
     ret_import->share = desc.share;
@@ -160,12 +161,12 @@ static aclError export_begin(struct am_phys *phys)
     AM_REQUIRE(
         !phys->is_imported, ACL_ERROR_RT_PARAM_INVALID,
         "the memory was imported; only the process that allocated it can export it");
-    am_lock(&phys->lock);
+    am_latch_take(&phys->lock);
     export = phys->export;
     number = phys->share_number;
     if (export == AM_EXPORT_NONE)
         phys->export = AM_EXPORT_BEGUN;
-    am_unlock(&phys->lock);
+    am_latch_give(&phys->lock);
     AM_REQUIRE(export != AM_EXPORT_BEGUN, ACL_ERROR_RT_PARAM_INVALID,
                "the memory is being exported by another thread; memory is exported only "
                "once");
@@ -181,12 +182,12 @@ static aclError export_end(struct am_phys *phys, uint64_t number)
 {
     bool is_dead;
 
-    am_lock(&phys->lock);
-    is_dead = phys->named.handle != NULL && phys->handle_refs == 0;
+    am_latch_take(&phys->lock);
+    is_dead = phys->is_program && phys->handle_refs == 0;
     phys->export = is_dead || number == 0 ? AM_EXPORT_NONE : AM_EXPORT_DONE;
     if (number != 0)
         phys->share_number = number;
-    am_unlock(&phys->lock);
+    am_latch_give(&phys->lock);
     if (!is_dead)
         return ACL_SUCCESS;
     am_export_withdraw(number);
@@ -232,8 +233,9 @@ aclError am_share_offer(struct am_phys *phys, enum am_share_kind kind, size_t as
     AM_TRY(export_begin(phys));
     rc = phys->mem.bank->ops->mem_export(&phys->mem, &fd);
     /* If a later step fails, the completed steps stay: the next try uses them. */
-    if (rc == ACL_SUCCESS && phys->share == 0 && phys->domain->ledger != NULL)
-        rc = am_domain_share(phys->domain, phys->mem.size, &phys->share);
+    if (rc == ACL_SUCCESS && phys->share == 0 && phys->domain->device >= 0)
+        rc =
+            am_domain_share(phys->domain, phys->charged_by, phys->mem.size, &phys->share);
     if (rc == ACL_SUCCESS) {
         desc = desc_make(phys, asked);
         memcpy(what.bytes, &desc, sizeof desc);

@@ -10,7 +10,10 @@
  * the process as long as the kernel holds a lock on its byte, which ends with the process
  * however the process ends; the next process that checks the slots clears it.
  *
- * A process charges by adding to its own count and reading the sum, without a lock.
+ * A process charges by adding to its own count and reading the sum, without a lock.  Each
+ * thread adds to one of some accounts of the process; an account keeps a few of the bytes that
+ * were freed as its credit, which needs no sum.  Credits are free for all processes: a
+ * process that finds no other room takes them back.
  * Only if the device seems full, the process acquires the ledger's lock, clears the slots
  * of dead processes, and reads the sum again.  Two processes that charge at the same time
  * may both have to do so, but never both get memory that exists once.
@@ -32,6 +35,7 @@
 #include <stdint.h>
 
 #include "acl/acl_base.h"
+#include "base/epoch.h"
 
 struct am_ledger;
 
@@ -56,6 +60,9 @@ aclError am_ledger_open(const struct am_ledger_config *config,
 struct am_ledger *am_ledger_ref(struct am_ledger *ledger);
 void am_ledger_put(struct am_ledger *ledger);
 
+/* A private ledger of one "device" of this capacity: the host's memory. */
+aclError am_ledger_open_private(size_t capacity, struct am_ledger **ret_ledger);
+
 /* Whether this is a private ledger. */
 bool am_ledger_is_private(const struct am_ledger *ledger);
 /* A random number that names the ledger: processes that have the same one share it. */
@@ -71,9 +78,16 @@ void am_ledger_fork_end_in_child(void);
 
 /* ---- memory ---- */
 
-/* `size` more bytes of the device for this process; false if the device is full. */
+/*
+ * `size` more bytes of the device for this process, charged to the shard of this thread;
+ * false if the device is full.  Uncharging needs the shard of the thread that charged.
+ */
 bool am_ledger_charge(struct am_ledger *ledger, int32_t device, size_t size);
-void am_ledger_uncharge(struct am_ledger *ledger, int32_t device, size_t size);
+void am_ledger_uncharge(struct am_ledger *ledger, int32_t device, unsigned shard,
+                        size_t size);
+/* Bytes that are charged to this process, and the most that ever were. */
+size_t am_ledger_held(const struct am_ledger *ledger, int32_t device);
+size_t am_ledger_peak(const struct am_ledger *ledger, int32_t device);
 
 /*
  * If not NULL, called whenever the bytes of a device that this process holds, with the bytes
@@ -107,8 +121,8 @@ void am_ledger_unuse(struct am_ledger *ledger, int32_t device);
  * 207005 if the ledger is private or full, or its lock is not available in time; the bytes
  * are then charged as before.
  */
-aclError am_ledger_share_add(struct am_ledger *ledger, int32_t device, size_t size,
-                             uint64_t *ret_share);
+aclError am_ledger_share_add(struct am_ledger *ledger, int32_t device, unsigned shard,
+                             size_t size, uint64_t *ret_share);
 /*
  * One more use of the share in this process.  Another process sent the number: fails with
  * 207006 if there is no such share of this size and device.

@@ -9,19 +9,79 @@
 #include "base/util.h"
 #include "core/ledger/ledger_file.h"
 
+#define CREDIT_MAX (8 * AM_MIB) /* of a shard, */
+#define CREDIT_PART 2048        /* and at most this part of the device */
+
+/* ---- accounts ---- */
+
+/* Units of 2^shift bytes, in which the capacity has 31 bits at most. */
+static unsigned unit_shift(const struct am_ledger *ledger, int32_t device)
+{
+    uint64_t capacity = ledger->config.capacity[device];
+
+    return capacity >> 31 == 0 ? 0 : 33 - (unsigned)__builtin_clzll(capacity);
+}
+
+static uint64_t units_of(const struct am_ledger *ledger, int32_t device, uint64_t size)
+{
+    unsigned shift = unit_shift(ledger, device);
+
+    return (size + (UINT64_C(1) << shift) - 1) >> shift;
+}
+
+#define USED(word_) ((word_)&UINT32_MAX)
+#define GRANTED(word_) ((word_) >> 32)
+#define BOTH (UINT64_C(1) << 32 | 1) /* a unit in both halves */
+
+/* Bytes of a slot.  Any process may have written any number: at most the capacity. */
+static uint64_t slot_sum(const struct am_ledger *ledger, unsigned slot, int32_t device,
+                         bool is_granted)
+{
+    uint64_t n = 0;
+
+    for (unsigned i = 0; i < LEDGER_SHARDS; i++) {
+        uint64_t word = ledger->shards[slot][i].account[device];
+
+        n += is_granted && GRANTED(word) > USED(word) ? GRANTED(word) : USED(word);
+    }
+    return ledger_clamp(&ledger->config, device, n << unit_shift(ledger, device));
+}
+
+uint64_t ledger_used(const struct am_ledger *ledger, unsigned slot, int32_t device)
+{
+    return slot_sum(ledger, slot, device, false);
+}
+
 /*
- * Bytes in use as they are written.  1024 times 64 TB and the shares do not overflow.
- * Sequentially consistent: if a process adds to its count before it reads the sum, every
- * process that adds later and reads sees the addition.
+ * The bytes of all processes: in use, or granted.  1024 times 64 TB and the shares do not
+ * overflow.  Sequentially consistent: if a process adds to an account before it reads the sum,
+ * every process that adds later and reads sees the addition.
  */
-static uint64_t device_sum(const struct am_ledger *ledger, int32_t device)
+static uint64_t device_sum(const struct am_ledger *ledger, int32_t device,
+                           bool is_granted)
 {
     unsigned high = ledger_slots_high(ledger);
     uint64_t sum = ledger_clamp(&ledger->config, device, ledger->head->shared[device]);
 
     for (unsigned i = 0; i < high; i++)
-        sum += ledger_clamp(&ledger->config, device, ledger->slots[i].allocated[device]);
+        sum += slot_sum(ledger, i, device, is_granted);
     return sum;
+}
+
+/* No account has a credit any more. */
+static void credits_take_back(struct am_ledger *ledger, int32_t device)
+{
+    unsigned high = ledger_slots_high(ledger);
+
+    for (unsigned i = 0; i < high * LEDGER_SHARDS; i++) {
+        _Atomic uint64_t *account =
+            &ledger->shards[i / LEDGER_SHARDS][i % LEDGER_SHARDS].account[device];
+        uint64_t word = *account;
+
+        while (GRANTED(word) > USED(word) &&
+               !atomic_compare_exchange_weak(account, &word, USED(word) * BOTH))
+            continue;
+    }
 }
 
 _Atomic(am_ledger_hook) am_ledger_changed;
@@ -29,70 +89,148 @@ _Atomic(am_ledger_hook) am_ledger_changed;
 void ledger_notify(const struct am_ledger *ledger, int32_t device)
 {
     am_ledger_hook hook = atomic_load_explicit(&am_ledger_changed, memory_order_relaxed);
-    const _Atomic uint64_t *mine = &ledger->slots[ledger->slot].allocated[device];
     uint64_t reported;
 
-    if (__builtin_expect(hook == NULL, 1))
+    if (__builtin_expect(hook == NULL, 1) || device >= ledger->config.n_devices)
         return;
     do { /* until the last report is the latest value, whichever thread reports it */
-        reported = *mine + ledger->exported[device];
+        reported = am_ledger_held(ledger, device) + ledger->exported[device];
         hook(device, reported);
-    } while (*mine + ledger->exported[device] != reported);
+    } while (am_ledger_held(ledger, device) + ledger->exported[device] != reported);
 }
 
-/* Counts bytes that were just charged; `now` is the process's sum. */
-static void stats_add(struct am_ledger *ledger, int32_t device, uint64_t size,
-                      uint64_t now)
+size_t am_ledger_held(const struct am_ledger *ledger, int32_t device)
 {
-    struct ledger_stats *s = &ledger->stats[ledger->slot];
-    uint64_t total = atomic_load_explicit(&s->total[device], memory_order_relaxed);
-    uint64_t n = atomic_load_explicit(&s->n_total, memory_order_relaxed);
+    return ledger_used(ledger, ledger->slot, device);
+}
 
-    atomic_store_explicit(&s->total[device], total + size, memory_order_relaxed);
-    atomic_store_explicit(&s->n_total, n + 1, memory_order_relaxed);
-    if (now > atomic_load_explicit(&s->peak[device], memory_order_relaxed))
-        atomic_store_explicit(&s->peak[device], now, memory_order_relaxed);
+size_t am_ledger_peak(const struct am_ledger *ledger, int32_t device)
+{
+    return ledger->stats[ledger->slot].peak[device];
+}
+
+/* ---- charges ---- */
+
+static void stats_add(struct ledger_shard *shard, int32_t device, uint64_t size)
+{
+    uint64_t total = atomic_load_explicit(&shard->total[device], memory_order_relaxed);
+    uint64_t n = atomic_load_explicit(&shard->n_total, memory_order_relaxed);
+
+    atomic_store_explicit(&shard->total[device], total + size, memory_order_relaxed);
+    atomic_store_explicit(&shard->n_total, n + 1, memory_order_relaxed);
+}
+
+/* Credits are small: a use of one that follows another shard's charge can miss the peak. */
+static void peak_note(struct am_ledger *ledger, int32_t device)
+{
+    _Atomic uint64_t *peak = &ledger->stats[ledger->slot].peak[device];
+    uint64_t highest = *peak;
+    uint64_t now = am_ledger_held(ledger, device);
+
+    while (highest < now && !atomic_compare_exchange_weak(peak, &highest, now))
+        continue;
+}
+
+/* From the account's credit. */
+static bool charge_credit(_Atomic uint64_t *account, uint64_t n)
+{
+    uint64_t word = atomic_load_explicit(account, memory_order_relaxed);
+
+    do {
+        if (USED(word) + n > GRANTED(word))
+            return false;
+    } while (!atomic_compare_exchange_weak(account, &word, word + n));
+    return true;
+}
+
+static bool has_room(const struct am_ledger *ledger, int32_t device, size_t size)
+{
+    uint64_t capacity = ledger->config.capacity[device];
+    uint64_t sum = device_sum(ledger, device, true);
+
+    return sum <= capacity && size <= capacity - sum;
+}
+
+/* From what no process was granted. */
+static bool charge_more(struct am_ledger *ledger, int32_t device,
+                        _Atomic uint64_t *account, size_t size)
+{
+    uint64_t capacity = ledger->config.capacity[device];
+    uint64_t n = units_of(ledger, device, size);
+    uint64_t n_max = units_of(ledger, device, capacity);
+    uint64_t word = *account;
+
+    /* Not added if it cannot fit: other processes would see it for a moment and fail. */
+    if (!has_room(ledger, device, size)) {
+        credits_take_back(ledger, device);
+        if (!has_room(ledger, device, size))
+            return false;
+    }
+    am_step();
+    do {
+        if (USED(word) + n > n_max || GRANTED(word) + n > n_max)
+            return false;
+    } while (!atomic_compare_exchange_weak(account, &word, word + n * BOTH));
+    am_step();
+    if (device_sum(ledger, device, true) <= capacity) {
+        peak_note(ledger, device);
+        return true;
+    }
+    atomic_fetch_sub(account, n * BOTH);
+    return false;
 }
 
 bool ledger_try_charge(struct am_ledger *ledger, int32_t device, size_t size)
 {
-    _Atomic uint64_t *mine = &ledger->slots[ledger->slot].allocated[device];
-    uint64_t capacity = ledger->config.capacity[device];
-    uint64_t sum = device_sum(ledger, device);
-    uint64_t before;
+    struct ledger_shard *shard =
+        &ledger->shards[ledger->slot][am_shard() % LEDGER_SHARDS];
+    _Atomic uint64_t *account = &shard->account[device];
 
-    /* Not added if it cannot fit: other processes would see it for a moment and fail. */
-    if (sum > capacity || size > capacity - sum)
+    if (size > ledger->config.capacity[device])
         return false;
-    am_step();
-    before = atomic_fetch_add(mine, size);
-    am_step();
-    if (device_sum(ledger, device) <= capacity) {
-        stats_add(ledger, device, size, before + size);
-        ledger_notify(ledger, device);
-        return true;
-    }
-    atomic_fetch_sub(mine, size);
-    return false;
+    if (!charge_credit(account, units_of(ledger, device, size)) &&
+        !charge_more(ledger, device, account, size))
+        return false;
+    stats_add(shard, device, size);
+    ledger_notify(ledger, device);
+    return true;
 }
 
 bool am_ledger_charge(struct am_ledger *ledger, int32_t device, size_t size)
 {
-    bool has_room = ledger_try_charge(ledger, device, size);
+    bool is_charged = ledger_try_charge(ledger, device, size);
 
-    if (has_room || size > ledger->config.capacity[device] || !ledger_lock(ledger, NULL))
-        return has_room;
+    if (is_charged || size > ledger->config.capacity[device] ||
+        !ledger_lock(ledger, NULL))
+        return is_charged;
     ledger_reap_locked(ledger);
-    has_room = ledger_try_charge(ledger, device, size);
+    is_charged = ledger_try_charge(ledger, device, size);
     ledger_unlock(ledger);
-    return has_room;
+    return is_charged;
 }
 
-void am_ledger_uncharge(struct am_ledger *ledger, int32_t device, size_t size)
+/* The bytes become credit, and what is above the limit of a credit is free. */
+void am_ledger_uncharge(struct am_ledger *ledger, int32_t device, unsigned shard,
+                        size_t size)
 {
-    atomic_fetch_sub(&ledger->slots[ledger->slot].allocated[device], size);
+    uint64_t part = ledger->config.capacity[device] / CREDIT_PART;
+    uint64_t credit =
+        (part < CREDIT_MAX ? part : CREDIT_MAX) >> unit_shift(ledger, device);
+    _Atomic uint64_t *account =
+        &ledger->shards[ledger->slot][shard % LEDGER_SHARDS].account[device];
+    uint64_t n = units_of(ledger, device, size);
+    uint64_t word = atomic_load_explicit(account, memory_order_relaxed);
+    uint64_t used;
+    uint64_t granted;
+
+    do {
+        used = USED(word) > n ? USED(word) - n : 0;
+        granted = GRANTED(word) < used + credit ? GRANTED(word) : used + credit;
+    } while (!atomic_compare_exchange_weak(account, &word, granted << 32 | used));
     ledger_notify(ledger, device);
 }
+
+/* ---- streams and models ---- */
 
 /* One writer, under the scheduler's lock, so no atomic additions. */
 static void streams_count(struct ledger_stats *f, uint64_t more)
@@ -161,7 +299,7 @@ size_t am_ledger_in_use(struct am_ledger *ledger, int32_t device)
         ledger_reap_locked(ledger);
         ledger_unlock(ledger);
     }
-    return ledger_clamp(&ledger->config, device, device_sum(ledger, device));
+    return ledger_clamp(&ledger->config, device, device_sum(ledger, device, false));
 }
 
 /* ---- the other processes ---- */
@@ -182,8 +320,7 @@ static unsigned holders_find(const struct am_ledger *ledger, int32_t device,
     unsigned found = 0;
 
     for (unsigned i = 0; i < high; i++) {
-        uint64_t size =
-            ledger_clamp(&ledger->config, device, ledger->slots[i].allocated[device]);
+        uint64_t size = ledger_used(ledger, i, device);
         unsigned at = found;
 
         if (i == ledger->slot || size == 0)
@@ -276,8 +413,10 @@ void ledger_reap_slot_locked(struct am_ledger *ledger, unsigned slot)
             ledger_share_drop_locked(ledger, i, slot);
     }
     am_step();
-    for (int i = 0; i < AM_LEDGER_DEVICES; i++)
-        dead->allocated[i] = 0;
+    for (unsigned i = 0; i < LEDGER_SHARDS; i++) {
+        for (int d = 0; d < AM_LEDGER_DEVICES; d++)
+            ledger->shards[slot][i].account[d] = 0;
+    }
     am_step();
     dead->uses = 0;
     am_step();

@@ -71,6 +71,7 @@ static void layout_set(struct am_ledger *ledger, char *base)
     ledger->slots = (void *)(base + LEDGER_SLOTS_AT);
     ledger->shares = (void *)(base + LEDGER_SHARES_AT);
     ledger->stats = (void *)(base + LEDGER_STATS_AT);
+    ledger->shards = (void *)(base + LEDGER_SHARDS_AT);
 }
 
 /* The configuration of a label; false: it is damaged or of another version. */
@@ -182,6 +183,7 @@ static aclError segment_open(struct am_ledger *ledger)
 static void slot_make(struct am_ledger *ledger, unsigned slot)
 {
     memset(&ledger->slots[slot], 0, sizeof(struct ledger_slot));
+    memset(&ledger->shards[slot], 0, sizeof ledger->shards[slot]);
     am_step();
     ledger->head->slots_high = slot + 1;
 }
@@ -323,8 +325,9 @@ static aclError ledger_enter(struct am_ledger *ledger)
     return ACL_SUCCESS;
 }
 
-aclError am_ledger_open(const struct am_ledger_config *config,
-                        struct am_ledger **ret_ledger)
+static aclError ledger_open(const struct am_ledger_config *config,
+                            aclError (*enter)(struct am_ledger *ledger),
+                            struct am_ledger **ret_ledger)
 {
     struct am_ledger *ledger = am_sys_calloc(1, sizeof *ledger);
     aclError rc;
@@ -335,7 +338,7 @@ aclError am_ledger_open(const struct am_ledger_config *config,
     ledger->fd = -1;
     ledger->config = *config;
     am_lock_init(&ledger->lock, AM_RANK_LEDGER, "ledger");
-    rc = ledger_enter(ledger);
+    rc = enter(ledger);
     if (rc != ACL_SUCCESS) {
         am_lock_destroy(&ledger->lock);
         free(ledger);
@@ -346,6 +349,19 @@ aclError am_ledger_open(const struct am_ledger_config *config,
     am_unlock(&all_lock);
     *ret_ledger = ledger;
     return ACL_SUCCESS;
+}
+
+aclError am_ledger_open(const struct am_ledger_config *config,
+                        struct am_ledger **ret_ledger)
+{
+    return ledger_open(config, ledger_enter, ret_ledger);
+}
+
+aclError am_ledger_open_private(size_t capacity, struct am_ledger **ret_ledger)
+{
+    struct am_ledger_config config = {.capacity = {capacity}}; /* no devices */
+
+    return ledger_open(&config, private_enter, ret_ledger);
 }
 
 struct am_ledger *am_ledger_ref(struct am_ledger *ledger)

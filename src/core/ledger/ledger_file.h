@@ -7,8 +7,9 @@
  *
  *     0        head: how far it is filled, bytes in shares
  *     4096     slots, one for each process
- *     593920   shares, one for each piece of exported memory
- *     11079680 statistics of the process of each slot
+ *     69632    shares, one for each piece of exported memory
+ *     10555392 statistics of the process of each slot
+ *     18944000 accounts, LEDGER_SHARDS for each slot
  *
  * A segment cannot be truncated, so access to it raises no signal.  It exists as long as a
  * process has it mapped, and only the slots below slots_high and the shares below shares_high
@@ -31,8 +32,10 @@
 #include "core/ledger/ledger.h"
 
 #define LEDGER_MAGIC "aclmemLG"
-#define LEDGER_VERSION 4
-#define LEDGER_SLOTS 1024   /* processes; a product allows 64 on a device */
+#define LEDGER_VERSION 5
+#define LEDGER_SLOTS 1024 /* processes; a product allows 64 on a device */
+#define LEDGER_SHARDS \
+    16 /* accounts of a process: threads of different ones do not contend */
 #define LEDGER_SHARES 65536 /* pieces of exported memory; 16 bits of a share's number */
 #define LEDGER_LOCKS ((off_t)1 << 40)
 #define LEDGER_LOCKS_ALL 65536 /* bytes for those of slots, in any version */
@@ -77,8 +80,21 @@ struct ledger_slot {
     char command[AM_LEDGER_NAME];
     _Atomic uint64_t uses; /* a bit for each device */
     uint64_t rsv[4];
-    _Atomic uint64_t allocated[AM_LEDGER_DEVICES];
-    uint64_t rsv_end;
+};
+
+/*
+ * What some threads of a process have charged.  A word of `account` has two halves, in units
+ * of the device (ledger_units()): the low half is in use, the high half is granted and no
+ * process can have it.  in use <= granted.  The difference is the shard's credit: its threads
+ * charge it without reading other accounts, and any process may take it back.
+ *
+ * Threads count `total` and n_total without atomic additions, so a few may be lost.
+ */
+struct ledger_shard {
+    _Atomic uint64_t account[AM_LEDGER_DEVICES];
+    _Atomic uint64_t n_total;                  /* allocations */
+    _Atomic uint64_t total[AM_LEDGER_DEVICES]; /* bytes allocated since the start */
+    uint64_t rsv;
 };
 
 /* The ledger's lock guards all of them. */
@@ -91,14 +107,10 @@ struct ledger_share {
     uint64_t rsv;
 };
 
-/*
- * The process of the slot writes it, and only `aclmem top` reads it.  Threads count `total`
- * and n_total without atomic additions, so a few may be lost.
- */
+/* The process of the slot writes it, and only `aclmem top` reads it. */
 struct ledger_stats {
     _Atomic uint64_t peak[AM_LEDGER_DEVICES];
-    _Atomic uint64_t total[AM_LEDGER_DEVICES]; /* bytes allocated since the start */
-    _Atomic uint64_t n_total;                  /* allocations */
+    uint64_t rsv_total[AM_LEDGER_DEVICES + 1];
     _Atomic uint64_t n_streams;
     _Atomic uint64_t n_models;
     _Atomic uint64_t n_model_streams;
@@ -109,12 +121,15 @@ struct ledger_stats {
 #define LEDGER_SLOTS_AT 4096
 #define LEDGER_SHARES_AT (LEDGER_SLOTS_AT + LEDGER_SLOTS * sizeof(struct ledger_slot))
 #define LEDGER_STATS_AT (LEDGER_SHARES_AT + LEDGER_SHARES * sizeof(struct ledger_share))
-#define LEDGER_SIZE (LEDGER_STATS_AT + LEDGER_SLOTS * sizeof(struct ledger_stats))
+#define LEDGER_SHARDS_AT (LEDGER_STATS_AT + LEDGER_SLOTS * sizeof(struct ledger_stats))
+#define LEDGER_SIZE \
+    (LEDGER_SHARDS_AT + LEDGER_SLOTS * LEDGER_SHARDS * sizeof(struct ledger_shard))
 
 _Static_assert(sizeof(struct ledger_head) <= LEDGER_SLOTS_AT, "the head is one page");
-_Static_assert(sizeof(struct ledger_slot) == 576, "other processes have it");
+_Static_assert(sizeof(struct ledger_slot) == 64, "other processes have it");
 _Static_assert(sizeof(struct ledger_share) == 160, "other processes have it");
 _Static_assert(sizeof(struct ledger_stats) == 8192, "other processes have it");
+_Static_assert(sizeof(struct ledger_shard) == 1024, "other processes have it");
 _Static_assert(LEDGER_SHARES_AT % 4096 == 0, "whole pages");
 
 #define LEDGER_WHY 256 /* bytes for a reason */
@@ -135,12 +150,13 @@ struct am_ledger {
     struct ledger_head *head; /* the segment; NULL: not attached */
     struct ledger_slot *slots;
     struct ledger_share *shares;
-    struct ledger_stats *stats; /* for each slot */
-    char why[LEDGER_WHY];       /* fd is -1: why that is so */
-    struct am_lock lock;        /* among threads, around the file's lock */
-    bool must_sweep;            /* lock; this process could not leave a share in time */
-    bool is_late;               /* lock; the file's lock was not released in time */
-    struct ledger_held *held;   /* lock; for each share; NULL: none was held yet */
+    struct ledger_stats *stats;                   /* for each slot */
+    struct ledger_shard (*shards)[LEDGER_SHARDS]; /* of each slot */
+    char why[LEDGER_WHY];                         /* fd is -1: why that is so */
+    struct am_lock lock;      /* among threads, around the file's lock */
+    bool must_sweep;          /* lock; this process could not leave a share in time */
+    bool is_late;             /* lock; the file's lock was not released in time */
+    struct ledger_held *held; /* lock; for each share; NULL: none was held yet */
     _Atomic uint64_t shared[AM_LEDGER_DEVICES];   /* bytes of these */
     _Atomic uint64_t exported[AM_LEDGER_DEVICES]; /* of these, its own exports */
     LIST_ENTRY(am_ledger) all;
@@ -190,6 +206,8 @@ void ledger_sweep_locked(struct am_ledger *ledger) AM_REQUIRES(ledger->lock);
 
 /* Charges without the lock; false: the device seems full. */
 bool ledger_try_charge(struct am_ledger *ledger, int32_t device, size_t size);
+/* Bytes that the process of a slot has in use. */
+uint64_t ledger_used(const struct am_ledger *ledger, unsigned slot, int32_t device);
 
 /* The bytes that this process holds of the device have changed. */
 void ledger_notify(const struct am_ledger *ledger, int32_t device);

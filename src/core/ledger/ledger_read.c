@@ -41,12 +41,14 @@ static void process_read(const struct am_ledger *ledger, unsigned i,
     for (int d = 0; d < view->config.n_devices; d++) {
         uint64_t peak = ledger_clamp(&view->config, d, stats->peak[d]);
 
-        process->allocated[d] = ledger_clamp(&view->config, d, slot->allocated[d]);
+        process->allocated[d] = ledger_used(ledger, i, d);
         process->peak[d] = peak > process->allocated[d] ? peak : process->allocated[d];
-        process->total[d] = stats->total[d];
+        for (unsigned s = 0; s < LEDGER_SHARDS; s++)
+            process->total[d] += ledger->shards[i][s].total[d];
         view->used[d] += process->allocated[d];
     }
-    process->n_total = stats->n_total;
+    for (unsigned s = 0; s < LEDGER_SHARDS; s++)
+        process->n_total += ledger->shards[i][s].n_total;
     process->n_streams = stats->n_streams;
     process->n_models = stats->n_models;
     process->n_model_streams = stats->n_model_streams;

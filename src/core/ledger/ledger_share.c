@@ -169,7 +169,7 @@ static aclError share_lock(struct am_ledger *ledger) AM_TRY_ACQUIRE(0, ledger->l
 
 /* Writes a share that this process holds; the size makes it one. */
 static uint64_t share_write_locked(struct am_ledger *ledger, unsigned index,
-                                   int32_t device, uint64_t size)
+                                   int32_t device, unsigned shard, uint64_t size)
     AM_REQUIRES(ledger->lock)
 {
     struct ledger_share *share = &ledger->shares[index];
@@ -186,12 +186,12 @@ static uint64_t share_write_locked(struct am_ledger *ledger, unsigned index,
     am_step();
     atomic_fetch_add(&ledger->head->shared[device], size);
     am_step();
-    am_ledger_uncharge(ledger, device, size);
+    am_ledger_uncharge(ledger, device, shard, size);
     return generation << INDEX_BITS | index;
 }
 
-aclError am_ledger_share_add(struct am_ledger *ledger, int32_t device, size_t size,
-                             uint64_t *ret_share)
+aclError am_ledger_share_add(struct am_ledger *ledger, int32_t device, unsigned shard,
+                             size_t size, uint64_t *ret_share)
 {
     unsigned index;
     aclError rc = share_lock(ledger);
@@ -200,7 +200,7 @@ aclError am_ledger_share_add(struct am_ledger *ledger, int32_t device, size_t si
         return rc;
     rc = index_find_locked(ledger, &index);
     if (rc == ACL_SUCCESS) {
-        *ret_share = share_write_locked(ledger, index, device, size);
+        *ret_share = share_write_locked(ledger, index, device, shard, size);
         ledger->held[index] = (struct ledger_held){1, device, size, true};
         ledger->shared[device] += size;
         ledger->exported[device] += size;

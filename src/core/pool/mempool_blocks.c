@@ -302,7 +302,7 @@ static aclError pool_malloc_locked(struct am_pool *pool, size_t asked,
         "Failed to allocate %zu bytes: the pool's blocks take %zu of its %zu, and the "
         "rest is in pieces, or not yet freed by streams; device %d has %zu left",
         asked, live, pool->max_size, pool->device,
-        pool->domain->capacity - pool->domain->used);
+        pool->domain->capacity - am_domain_in_use(pool->domain));
     AM_REQUIRE(rc == ACL_SUCCESS, rc, "no block of %zu bytes: %s", asked,
                am_error_text(why));
     block->asked = asked;

@@ -117,10 +117,10 @@ static void mapping_remove_locked(struct am_mapping *mapping)
     struct am_phys *phys = mapping->phys;
 
     chunks_set(r, mapping, NULL);
-    am_lock(&phys->lock);
+    am_latch_take(&phys->lock);
     LIST_REMOVE(mapping, of_phys);
     phys->n_mappings--;
-    am_unlock(&phys->lock);
+    am_latch_give(&phys->lock);
     r->n_mappings--;
     if (mapping->owner == NULL)
         am_counter_add(&am_vspace.n_mappings, UINT64_MAX);
@@ -152,15 +152,15 @@ bool am_vspace_kill(struct am_phys *phys)
     bool had_handle;
 
     /* In one step: the handle is dead, and its mappings count as unmapped. */
-    am_lock(&phys->lock);
+    am_latch_take(&phys->lock);
     had_handle = phys->handle_refs > 0;
     phys->is_killed = true;
     phys->handle_refs = 0;
-    am_unlock(&phys->lock);
+    am_latch_give(&phys->lock);
     do {
-        am_lock(&phys->lock);
+        am_latch_take(&phys->lock);
         mapping = LIST_FIRST(&phys->mappings);
-        am_unlock(&phys->lock);
+        am_latch_give(&phys->lock);
         if (mapping != NULL) /* valid in this section, also if another thread unmaps it */
             mapping_kill(mapping);
     } while (mapping != NULL);
@@ -358,7 +358,7 @@ static bool phys_add_mapping(struct am_mapping *mapping, enum source source)
     struct am_phys *phys = mapping->phys;
     bool is_alive;
 
-    am_lock(&phys->lock);
+    am_latch_take(&phys->lock);
     is_alive = source == SOURCE_OWNER ||
                (!phys->is_killed && (source == SOURCE_MAPPING || phys->handle_refs > 0));
     if (is_alive) {
@@ -368,7 +368,7 @@ static bool phys_add_mapping(struct am_mapping *mapping, enum source source)
         phys->was_mapped = true;
         LIST_INSERT_HEAD(&phys->mappings, mapping, of_phys);
     }
-    am_unlock(&phys->lock);
+    am_latch_give(&phys->lock);
     return is_alive;
 }
 
@@ -377,10 +377,10 @@ static void phys_remove_mapping(struct am_mapping *mapping)
 {
     struct am_phys *phys = mapping->phys;
 
-    am_lock(&phys->lock);
+    am_latch_take(&phys->lock);
     LIST_REMOVE(mapping, of_phys);
     phys->n_mappings--;
-    am_unlock(&phys->lock);
+    am_latch_give(&phys->lock);
     am_phys_put(phys);
 }
 
@@ -581,11 +581,11 @@ static bool phys_retain(struct am_phys *phys)
 {
     bool is_alive;
 
-    am_lock(&phys->lock);
+    am_latch_take(&phys->lock);
     is_alive = !phys->is_killed;
     if (is_alive && phys->handle_refs++ == 0)
         am_phys_ref(phys); /* the handle is back, with its reference */
-    am_unlock(&phys->lock);
+    am_latch_give(&phys->lock);
     return is_alive;
 }
 

@@ -96,7 +96,7 @@ static aclError mem_take(struct am_domain *domain, enum am_bank_kind kind, size_
                  ? device_take(domain, bank, size, node, mem)
                  : bank->ops->mem_create(bank, size, node, mem);
     if (rc != ACL_SUCCESS)
-        am_domain_uncharge(domain, size);
+        am_domain_uncharge(domain, am_shard(), size);
     return rc;
 }
 
@@ -110,8 +110,9 @@ static void phys_init(struct am_phys *phys, const aclrtPhysicalMemProp *prop,
     phys->asked = asked;
     phys->domain = domain;
     phys->home = (int8_t)domain->device;
-    am_lock_init(&phys->lock, AM_RANK_LEAF, "phys");
+    phys->lock = (struct am_latch)AM_LATCH_INIT(AM_RANK_LEAF, "phys");
     phys->is_charged = true;
+    phys->charged_by = (uint8_t)am_shard();
     LIST_INIT(&phys->mappings);
 }
 
@@ -130,7 +131,7 @@ aclrtPhysicalMemProp am_phys_prop(const struct am_phys *phys)
 enum user {
     USER_PROGRAM, /* it gets a handle */
     USER_OWNER,   /* a pool, managed memory, an imported block */
-    USER_HEAP,    /* frees it with the heap, so it is not listed */
+    USER_HEAP,    /* frees it with the heap, so it is not published */
 };
 
 /* Allocates the memory and its record; phys_enter() is next. */
@@ -166,18 +167,6 @@ static aclError phys_make(size_t size, const aclrtPhysicalMemProp *prop,
     return phys_take(domain, AM_BANK_MAIN, rounded, size, node, prop, ret_phys);
 }
 
-/* The domain is freed with the last memory in it, once the library has stopped. */
-static void phys_leave(struct am_phys *phys)
-{
-    if (!phys->is_entered)
-        return;
-    am_lock(&phys->domain->lock);
-    if (phys->is_listed)
-        LIST_REMOVE(phys, listed);
-    am_unlock(&phys->domain->lock);
-    am_domain_put(phys->domain);
-}
-
 static void phys_unmake(struct am_phys *phys)
 {
     struct am_domain *domain = phys->domain;
@@ -191,39 +180,33 @@ static void phys_unmake(struct am_phys *phys)
     if (phys->share != 0)
         am_ledger_share_leave(domain->ledger, phys->share);
     else if (!phys->is_imported && phys->is_charged)
-        am_domain_uncharge(domain, size);
-    phys_leave(phys);
+        am_domain_uncharge(domain, phys->charged_by, size);
+    if (phys->is_entered)
+        am_domain_leave(domain, phys->entered_by);
     am_named_free(&phys->named);
 }
 
 /*
  * Enters it in its domain; *ret_handle is its handle, if the user is the program.  Freed on
- * failure: the library is stopping.  In one step, because a reset of the device may free the
- * memory at once.
+ * failure: the library is stopping.  Publishing is the last step, because a reset of the
+ * device may free the memory at once.
  */
 static aclError phys_enter(struct am_phys *phys, enum user user, void **ret_handle)
 {
-    struct am_domain *domain = phys->domain;
-    bool is_closed;
-
-    am_lock(&domain->lock);
-    is_closed = domain->is_closed;
-    if (!is_closed) {
-        phys->is_entered = true;
-        am_ref_more(&domain->refs);
-        phys->is_listed = user != USER_HEAP;
-        if (phys->is_listed)
-            LIST_INSERT_HEAD(&domain->physes, phys, listed);
-        if (user == USER_PROGRAM) {
-            phys->handle_refs = 1;
-            am_counter_add(&n_physes, 1);
-            *ret_handle = am_named_publish(&phys->named);
-        }
-    }
-    am_unlock(&domain->lock);
-    if (is_closed)
+    phys->is_entered = am_domain_enter(phys->domain);
+    if (!phys->is_entered) {
         phys_unmake(phys);
-    AM_REQUIRE(!is_closed, ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
+        return am_fail(ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
+    }
+    phys->entered_by = (uint8_t)am_shard();
+    if (user == USER_PROGRAM) {
+        phys->is_program = true;
+        phys->handle_refs = 1;
+        am_counter_add(&n_physes, 1);
+        *ret_handle = am_named_publish(&phys->named);
+    } else if (user == USER_OWNER) {
+        (void)am_named_publish(&phys->named); /* am_phys_kill_all() finds it */
+    }
     return ACL_SUCCESS;
 }
 
@@ -315,7 +298,7 @@ aclError am_phys_create_bare(struct am_domain *domain, enum am_bank_kind kind,
 
 void am_phys_uncharge(struct am_phys *phys)
 {
-    am_domain_uncharge(phys->domain, phys->mem.size);
+    am_domain_uncharge(phys->domain, phys->charged_by, phys->mem.size);
     phys->is_charged = false;
 }
 
@@ -323,6 +306,7 @@ aclError am_phys_charge(struct am_phys *phys, size_t asked)
 {
     AM_TRY(am_domain_charge(phys->domain, phys->mem.size, asked));
     phys->is_charged = true;
+    phys->charged_by = (uint8_t)am_shard();
     return ACL_SUCCESS;
 }
 
@@ -334,24 +318,15 @@ struct am_phys *am_phys_ref(struct am_phys *phys)
 
 void am_phys_put(struct am_phys *phys)
 {
-    bool had_handle;
+    bool is_program;
 
     if (!am_ref_drop(&phys->named.refs))
         return;
     am_assert(phys->handle_refs == 0 && phys->n_mappings == 0);
-    had_handle = phys->named.handle != NULL;
+    is_program = phys->is_program;
     phys_unmake(phys);
-    if (had_handle)
+    if (is_program)
         am_counter_add(&n_physes, UINT64_MAX);
-}
-
-/* The record of a handle, which may be dead; valid in this section. */
-static aclError phys_find(void *handle, struct am_phys **ret_phys)
-{
-    *ret_phys = am_named_find(AM_KIND_PHYS, handle);
-    AM_REQUIRE(*ret_phys != NULL, ACL_ERROR_RT_INVALID_HANDLE, "handle %p %s", handle,
-               am_handle_why(AM_KIND_PHYS, handle));
-    return ACL_SUCCESS;
 }
 
 static aclError refuse_dead(void *handle)
@@ -361,17 +336,29 @@ static aclError refuse_dead(void *handle)
         "handle %p was freed; its memory lives until it is unmapped everywhere", handle);
 }
 
+aclError am_phys_find(void *handle, struct am_phys **ret_phys)
+{
+    struct am_phys *phys = am_named_find(AM_KIND_PHYS, handle);
+
+    AM_REQUIRE(phys != NULL, ACL_ERROR_RT_INVALID_HANDLE, "handle %p %s", handle,
+               am_handle_why(AM_KIND_PHYS, handle));
+    if (phys->handle_refs == 0)
+        return refuse_dead(handle);
+    *ret_phys = phys;
+    return ACL_SUCCESS;
+}
+
 aclError am_phys_get(void *handle, struct am_phys **ret_phys)
 {
     struct am_phys *phys;
     bool is_alive;
 
-    AM_TRY(phys_find(handle, &phys));
-    am_lock(&phys->lock);
+    AM_TRY(am_phys_find(handle, &phys));
+    am_latch_take(&phys->lock);
     is_alive = phys->handle_refs > 0; /* and holds a reference */
     if (is_alive)
         am_phys_ref(phys);
-    am_unlock(&phys->lock);
+    am_latch_give(&phys->lock);
     if (!is_alive)
         return refuse_dead(handle);
     *ret_phys = phys;
@@ -394,9 +381,9 @@ bool am_phys_end_export(struct am_phys *phys)
 {
     uint64_t number;
 
-    am_lock(&phys->lock);
+    am_latch_take(&phys->lock);
     number = export_take_locked(phys);
-    am_unlock(&phys->lock);
+    am_latch_give(&phys->lock);
     if (number != 0)
         am_export_withdraw(number);
     return number != 0;
@@ -411,7 +398,7 @@ static aclError handle_drop(struct am_phys *phys, void *handle, bool *ret_was_la
 
     *ret_was_last = false;
     *ret_number = 0;
-    am_lock(&phys->lock);
+    am_latch_take(&phys->lock);
     n = atomic_load_explicit(&phys->handle_refs, memory_order_relaxed);
     is_mapped = am_setup.is_strict && n == 1 && phys->n_mappings > 0;
     if (n > 0 && !is_mapped)
@@ -420,7 +407,7 @@ static aclError handle_drop(struct am_phys *phys, void *handle, bool *ret_was_la
         *ret_was_last = true;
         *ret_number = export_take_locked(phys);
     }
-    am_unlock(&phys->lock);
+    am_latch_give(&phys->lock);
     if (n == 0)
         return refuse_dead(handle);
     AM_REQUIRE(
@@ -438,7 +425,7 @@ aclError am_phys_free(void *handle)
     uint64_t number;
     aclError rc;
 
-    AM_TRY(phys_find(handle, &phys));
+    AM_TRY(am_phys_find(handle, &phys));
     rc = handle_drop(phys, handle, &was_last, &number);
     if (was_last) {
         if (number != 0)
@@ -448,50 +435,30 @@ aclError am_phys_free(void *handle)
     return rc;
 }
 
-/*
- * Takes memory from the list, with one more reference, so that no other thread kills it;
- * NULL: the list is empty.
- */
-static struct am_phys *phys_pop(struct am_domain *domain)
-{
-    struct am_phys *phys;
-
-    am_lock(&domain->lock);
-    phys = LIST_FIRST(&domain->physes);
-    while (phys != NULL && !am_ref_try(&phys->named.refs)) /* it is being freed */
-        phys = LIST_NEXT(phys, listed);
-    if (phys != NULL) {
-        LIST_REMOVE(phys, listed);
-        phys->is_listed = false;
-    }
-    am_unlock(&domain->lock);
-    return phys;
-}
-
 void am_phys_kill_all(struct am_domain *domain)
 {
     struct am_phys *phys;
+    uint32_t at = 0;
 
-    while (domain != NULL && (phys = phys_pop(domain)) != NULL) {
+    while (domain != NULL && (phys = am_named_next(AM_KIND_PHYS, &at)) != NULL) {
+        if (phys->domain != domain || !am_ref_try(&phys->named.refs))
+            continue; /* the second: it is being freed */
         if (am_vspace_kill(phys)) {
             am_phys_end_export(phys);
             am_phys_put(phys); /* the handle's */
         }
-        am_phys_put(phys); /* phys_pop()'s */
+        am_phys_put(phys);
     }
 }
 
-uint64_t am_phys_size(struct am_domain *domain)
+uint64_t am_phys_size(void)
 {
     const struct am_phys *phys;
     uint64_t size = 0;
+    uint32_t at = 0;
 
-    if (domain == NULL)
-        return 0;
-    am_lock(&domain->lock);
-    LIST_FOREACH (phys, &domain->physes, listed)
-        size += phys->named.handle != NULL ? phys->mem.size : 0;
-    am_unlock(&domain->lock);
+    while ((phys = am_named_next(AM_KIND_PHYS, &at)) != NULL)
+        size += phys->is_program && !phys->is_killed ? phys->mem.size : 0;
     return size;
 }
 

@@ -22,16 +22,16 @@
 
 enum am_phys_export { AM_EXPORT_NONE, AM_EXPORT_BEGUN, AM_EXPORT_DONE };
 
+/* The fields that allocating, mapping and freeing use come first, in few cache lines. */
 struct am_phys {
-    /* handle is NULL: the program has none, the memory is ours to hand out */
-    struct am_named named;
+    struct am_named named;        /* published unless the memory is a heap's */
     _Atomic uint32_t handle_refs; /* written under lock, as the next three */
     uint32_t n_mappings;
     bool was_mapped; /* ever, by this handle or by the exported one */
     /* With its device: it is neither mapped nor retained any more.  Read without lock. */
     atomic_bool is_killed;
     uint8_t export; /* lock; enum am_phys_export: core/ipc/share.h */
-    struct am_lock lock;
+    struct am_latch lock;
     LIST_HEAD(am_mappings, am_mapping) mappings; /* lock */
     struct am_domain *domain;
     uint32_t
@@ -39,16 +39,16 @@ struct am_phys {
     uint8_t location_type;
     uint8_t attr;
     int8_t home; /* whose memory it is: the domain's, unless it was imported elsewhere */
-    bool is_imported; /* from another process, or from this one */
+    bool is_imported;   /* from another process, or from this one */
+    bool is_program;    /* it has, or had, a handle of the program's */
+    bool is_charged;    /* to the domain; the caller of am_phys_charge() writes it */
+    uint8_t charged_by; /* the shard of the thread that did it */
+    bool is_entered;    /* in the domain, */
+    uint8_t entered_by; /* by a thread of this shard */
 
     struct am_mem mem;
-    size_t asked;    /* bytes that the program asked for; mem.size is rounded up */
-    bool is_charged; /* to the domain; the caller of am_phys_charge() writes it */
-
-    bool is_entered;            /* it has a reference to its domain */
-    LIST_ENTRY(am_phys) listed; /* the domain's lock, as the next one */
-    bool is_listed;             /* am_phys_kill_all() finds it */
-    uint64_t share;             /* in the ledger, held instead of a charge; 0: none */
+    size_t asked;   /* bytes that the program asked for; mem.size is rounded up */
+    uint64_t share; /* in the ledger, held instead of a charge; 0: none */
     /*
      * The number that it was exported or imported by last: the same means the same
      * bytes.
@@ -76,8 +76,8 @@ aclError am_phys_create_owned(size_t size, const aclrtPhysicalMemProp *prop,
                               struct am_domain *domain, struct am_phys **ret_phys);
 
 /*
- * Memory for a heap, of whose bytes the program asked for `asked`.  It is not listed in its
- * domain: the heap itself frees it.
+ * Memory for a heap, of whose bytes the program asked for `asked`.  am_phys_kill_all() does
+ * not find it: the heap itself frees it.
  */
 aclError am_phys_create_bare(struct am_domain *domain, enum am_bank_kind kind,
                              size_t size, size_t asked, struct am_phys **ret_phys);
@@ -116,7 +116,9 @@ aclError am_phys_import_owned(const struct am_import *import, struct am_phys **r
 /* aclrtFreePhysical: one handle reference less. */
 aclError am_phys_free(void *handle);
 
-/* The memory behind a live handle, with one more reference; fails with 107017. */
+/* The memory behind a live handle, valid in this read section; fails with 107017. */
+aclError am_phys_find(void *handle, struct am_phys **ret_phys);
+/* The same with one more reference. */
 aclError am_phys_get(void *handle, struct am_phys **ret_phys);
 /* The same for memory whose handle may be dead. */
 struct am_phys *am_phys_ref(struct am_phys *phys);
@@ -128,9 +130,8 @@ bool am_phys_end_export(struct am_phys *phys);
 /* All memory of a domain: mappings go, handles die; work in flight keeps what it holds. */
 void am_phys_kill_all(struct am_domain *domain);
 
-/* How many pieces of physical memory are alive. */
+/* How many pieces of physical memory are alive, and their bytes, except in reset devices. */
 uint64_t am_phys_count(void);
-/* The bytes of those in the domain, which may be NULL. */
-uint64_t am_phys_size(struct am_domain *domain);
+uint64_t am_phys_size(void);
 
 #endif
