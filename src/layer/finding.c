@@ -57,8 +57,9 @@ struct reported {
 static struct {
     atomic_bool is_on[AM_KIND_COUNT];
     struct am_lock lock;
-    int fd;                                      /* lock; -1: standard error */
-    bool is_closed;                              /* lock */
+    int fd;         /* lock; -1: standard error */
+    bool is_closed; /* lock */
+    bool is_full;   /* lock; a record was lost, and reported */
     struct reported *reported[REPORTED_BUCKETS]; /* lock */
     uint32_t n;                                  /* lock; findings that differ */
     _Atomic uint64_t n_all;                      /* with equal ones */
@@ -124,16 +125,21 @@ static void line_write(json_t *record)
 {
     char *line = record != NULL ? json_dumps(record, JSON_COMPACT) : NULL;
     size_t n = line != NULL ? strlen(line) : 0;
+    struct stat file = {.st_size = 0};
+    ssize_t written;
     size_t at = 0;
 
     if (line != NULL)
         line[n++] = '\n'; /* where its zero was */
-    while (at < n) {
-        ssize_t written = write(findings.fd, line + at, n - at);
-
-        if (written <= 0)
-            break; /* a full disk loses findings, not the program */
+    (void)fstat(findings.fd, &file);
+    while (at < n && !findings.is_full && am_file_may_have((size_t)file.st_size + n) &&
+           (written = write(findings.fd, line + at, n - at)) > 0)
         at += (size_t)written;
+    if (at < n && !findings.is_full) { /* findings are lost, not the program */
+        findings.is_full = true;
+        am_log(AM_LOG_WARN,
+               "no room for findings in the temporary folder: %m; further findings "
+               "are lost");
     }
     free(line);
     json_decref(record);

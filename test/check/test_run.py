@@ -435,6 +435,14 @@ class Run(unittest.TestCase):
         self.assertEqual((done.returncode, done.stdout), (2, ""), done.stderr)
         self.assertIn("File too large", done.stderr)
 
+    def test_a_limit_of_file_sizes_loses_findings_and_not_the_program(self):
+        done = subprocess.run(
+            [ACLMEM, "run", BUGS, "leak.reservation/forgotten"], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+            universal_newlines=True, preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0)),
+        )
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(done.stderr.count("no room for findings in the temporary folder: File too large; further"), 1, done.stderr)
+
     def test_products_that_lint_names_refuse_the_program(self):
         for case in ("none/products", "portability/wish"):
             _, found = self.found("--lint", BUGS, case)
