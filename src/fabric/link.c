@@ -180,8 +180,7 @@ void am_link_init(struct am_link *link, const struct am_link_spec *spec)
 void am_link_destroy(struct am_link *link)
 {
     free(link->queue);
-    free(link->partial);
-    link->queue = link->partial = NULL;
+    link->queue = NULL;
     link->queue_at = link->queue_end = link->queue_size = 0;
     sodium_memzero(link->out_key, sizeof link->out_key);
     sodium_memzero(link->in_key, sizeof link->in_key);
@@ -338,12 +337,6 @@ static bool has_magic(const struct am_link *link)
 static bool partial_add(struct am_link *link, const uint8_t *bytes, size_t size,
                         size_t whole)
 {
-    if (link->partial == NULL)
-        link->partial = malloc(AM_FRAME_SIZE);
-    if (link->partial == NULL) {
-        link_end(link, AM_LINK_MEMORY);
-        return false;
-    }
     memcpy(link->partial + link->n_partial, bytes, size);
     link->n_partial += size;
     /* Another program may send less than a message and wait. */
@@ -367,9 +360,6 @@ void am_link_input(struct am_link *link, const void *bytes, size_t size, uint64_
             message_take(link, at, now);
         } else if (partial_add(link, at, n, whole)) {
             message_take(link, link->partial, now);
-            /* An idle link has no buffer. */
-            free(link->partial);
-            link->partial = NULL;
             link->n_partial = 0;
         }
         at += n;
@@ -407,7 +397,6 @@ const char *am_link_reason(const struct am_link *link)
         [AM_LINK_KEY] = "it does not have the same key (ACLMEM_FABRIC_KEY)",
         [AM_LINK_GARBAGE] = "it does not speak the fabric's protocol",
         [AM_LINK_FULL] = "it does not take what is sent to it",
-        [AM_LINK_MEMORY] = "the fabric process has no memory for its messages",
     };
 
     static char version[192]; /* the fabric process has one thread */

@@ -54,7 +54,6 @@ enum am_link_end {
     AM_LINK_KEY,     /* the peer does not have the key */
     AM_LINK_GARBAGE, /* the peer sent an invalid message */
     AM_LINK_FULL,    /* the peer does not read */
-    AM_LINK_MEMORY,  /* there is no memory for a message */
 };
 
 struct am_link_spec {
@@ -96,8 +95,8 @@ struct am_link {
     size_t queue_at;
     size_t queue_end;
     size_t queue_size;
-    size_t n_partial; /* bytes of `partial` that have arrived */
-    uint8_t *partial; /* NULL: no message has arrived in part */
+    size_t n_partial;               /* bytes of `partial` that have arrived */
+    uint8_t partial[AM_FRAME_SIZE]; /* a message that has arrived in part */
 };
 
 void am_link_init(struct am_link *link, const struct am_link_spec *spec);

@@ -22,7 +22,6 @@
 #include "layer/quarantine.h"
 #include "layer/hooks.h"
 #include "layer/layers.h"
-#include "layer/lint.h"
 #include "layer/order.h"
 #include "layer/pinned.h"
 #include "layer/python.h"

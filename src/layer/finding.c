@@ -18,7 +18,7 @@
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/sys.h"
-#include "layer/json.h"
+#include "base/text.h"
 #include "layer/memory.h"
 #include "layer/modules.h"
 #include "layer/symbols.h"
@@ -119,6 +119,21 @@ bool am_kind_is_on(enum am_kind_of_finding kind)
 }
 
 /* ---- the file ---- */
+
+json_t *am_json_text(const char *text)
+{
+    size_t n = strlen(text) + 1;
+    char *copy = am_sys_malloc(n);
+    json_t *string;
+
+    if (copy == NULL)
+        return NULL;
+    memcpy(copy, text, n);
+    am_text_clean(copy);
+    string = json_string(copy);
+    free(copy);
+    return string;
+}
 
 /* Writes a record as a line, and drops it; NULL: there was no memory for it. */
 static void line_write(json_t *record)

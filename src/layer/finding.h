@@ -118,6 +118,9 @@ void am_findings_unlock(void);
 /* Writes counts and the end; once. */
 void am_findings_close(uint64_t n_calls, uint64_t n_refused);
 
+/* A string, with a question mark for each byte that is no printable UTF-8. */
+json_t *am_json_text(const char *text);
+
 /* ---- lint.c ---- */
 
 /* The name of the product with this number; NULL behind the last one. */

@@ -7,8 +7,6 @@
  * that does not, and the products that refuse it, so that the command can say what the
  * program as a whole needs.
  */
-#include "layer/lint.h"
-
 #include <inttypes.h>
 #include <stdio.h>
 

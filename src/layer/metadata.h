@@ -281,6 +281,13 @@ struct am_object *am_handle_use(struct am_call *call, enum am_object_kind kind,
  */
 void am_leaks_report(int device, uint64_t since, const char *when);
 
+/* ---- lint.c: the rules of portability ---- */
+
+/* Before the call, under am_check.lock: reports the rules that it breaks. */
+void am_lint(struct am_call *call);
+/* This process has exported memory by this number. */
+void am_lint_exported(uint64_t number);
+
 /* ---- ignored.c ---- */
 
 /* A call that should have given something failed; *out is what the program has instead. */

@@ -13,7 +13,6 @@
 #include "base/clock.h"
 #include "layer/bytes.h"
 #include "layer/hooks.h"
-#include "layer/lint.h"
 
 static uint64_t hash_of(const char *text, size_t n)
 {

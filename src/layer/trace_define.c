@@ -14,7 +14,7 @@
 #include "base/clock.h"
 #include "base/options.h"
 #include "base/util.h"
-#include "layer/json.h"
+#include "layer/finding.h"
 #include "layer/trace.h"
 #include "layer/trace_file.h"
 #include "trace/codec.h"

@@ -205,6 +205,7 @@ static void looking_makes_nothing(void **state)
     assert_int_equal(access(path, F_OK), -1);
     assert_int_equal(mkdir(path, 0700), 0);
     assert_int_equal(am_rundir_look(&fd), 0);
+    assert_true(fcntl(fd, F_GETFD) & FD_CLOEXEC);
     close(fd);
     fd = -7;
     assert_int_equal(chmod(path, 0777), 0);
@@ -216,23 +217,6 @@ static void looking_makes_nothing(void **state)
 }
 
 /* ---- without the option ---- */
-
-static void a_call_after_the_stop_does_not_open_it_again(void **state)
-{
-    int own = -7;
-    int fd;
-
-    assert_int_equal(am_rundir_open(&fd), ACL_SUCCESS);
-    assert_int_equal(am_rundir_share(&own), ACL_SUCCESS);
-    assert_true(own >= 3 && own != fd);
-    assert_true(fcntl(own, F_GETFD) & FD_CLOEXEC);
-    am_rundir_close();
-    assert_int_equal(faccessat(own, ".", X_OK, 0), 0); /* it is the call's */
-    close(own);
-    own = -7;
-    assert_int_equal(am_rundir_share(&own), ACL_ERROR_UNINITIALIZE);
-    assert_int_equal(own, -7);
-}
 
 static void expect_path(const char *parent)
 {
@@ -291,8 +275,6 @@ int main(int argc, char **argv)
                                         begin, end),
         cmocka_unit_test_setup_teardown(any_failure_leaves_nothing_behind, begin, end),
         cmocka_unit_test_setup_teardown(looking_makes_nothing, begin, end),
-        cmocka_unit_test_setup_teardown(a_call_after_the_stop_does_not_open_it_again,
-                                        begin, end),
         cmocka_unit_test_setup_teardown(
             without_the_option_it_is_in_shared_memory_or_else_in_tmp, begin, end),
     };

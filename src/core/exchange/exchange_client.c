@@ -328,7 +328,9 @@ static aclError link_open(uint64_t number, struct am_timeout *timeout,
     am_lock(&links.lock);
     links_close_locked(true);
     am_unlock(&links.lock);
-    AM_TRY(am_rundir_share(&directory));
+    fd = am_rundir_look(&directory);
+    if (fd < 0)
+        return fail_import(number, 0, "opening the runtime directory", -fd);
     while ((fd = am_sockname_connect(directory, name)) == -EAGAIN && has_time(timeout))
         nanosleep(&(struct timespec){.tv_nsec = RETRY_NS}, NULL);
     close(directory);

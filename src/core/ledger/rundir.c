@@ -94,7 +94,9 @@ static int path_open(const char *path, bool can_make)
 
     if (can_make && am_sys_mkdir(path, 0700) != 0 && errno != EEXIST)
         error = errno;
-    fd = am_sys_open(path, OPEN_FLAGS);
+    do
+        fd = am_sys_open(path, OPEN_FLAGS);
+    while (fd < 0 && am_fd_make_room());
     if (fd >= 0)
         return fd;
     if (errno == ENOENT && !can_make)
@@ -192,34 +194,6 @@ aclError am_rundir_open(int *ret_fd)
         *ret_fd = rundir.fd;
     am_unlock(&rundir.lock);
     return rc;
-}
-
-/* A descriptor of the directory that is its caller's, or -errno. */
-static int descriptor_copy_locked(void) AM_REQUIRES(rundir.lock)
-{
-    int fd;
-
-    do
-        fd = am_sys_fcntl(rundir.fd, F_DUPFD_CLOEXEC, 3);
-    while (fd < 0 && am_fd_make_room());
-    return fd >= 0 ? fd : -errno;
-}
-
-aclError am_rundir_share(int *ret_fd)
-{
-    bool is_open;
-    int fd = -1;
-
-    am_lock(&rundir.lock);
-    is_open = rundir.fd >= 0;
-    if (is_open)
-        fd = descriptor_copy_locked();
-    am_unlock(&rundir.lock);
-    AM_REQUIRE(is_open, ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
-    if (fd < 0)
-        return open_fail(-fd, am_rundir_path());
-    *ret_fd = fd;
-    return ACL_SUCCESS;
 }
 
 int am_rundir_look(int *ret_fd)

@@ -22,14 +22,8 @@
 aclError am_rundir_open(int *ret_fd);
 
 /*
- * The directory for a call, which may outlive the library's stop: *ret_fd is the caller's
- * to close.  Fails with 100001 after the stop, with 207005 where no descriptor is left.
- */
-aclError am_rundir_share(int *ret_fd);
-
-/*
  * The same, but nothing is made: 0 or -errno, and 207006's reasons are -EPERM.  *ret_fd is
- * the caller's to close.
+ * the caller's to close: for calls that may outlive the library's stop.
  */
 int am_rundir_look(int *ret_fd);
 
