@@ -357,8 +357,7 @@ static void noise_add(struct generator *g)
         add(g, RENEW, 0, below(g, N_EVENTS));
         break;
     case 3:
-        if (!g->p->has_threads) /* a thread that is idle seems to wait for the function */
-            add(g, GATE, stream, 0);
+        add(g, GATE, stream, 0);
         break;
     case 4:
         streams_order(g, stream, below(g, N_STREAMS - 1));

@@ -18,6 +18,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "aclmem/aclmem.h"
 #include "oracle.h"
@@ -185,14 +186,33 @@ static struct {
     int number;
 } turn;
 
+/*
+ * A thread that queued a function and makes no call for 100 ms seems to wait for the
+ * function, so a thread makes calls until its next operation.
+ */
+static void turn_await(sem_t *begin, aclrtEvent event)
+{
+    struct timespec until;
+    uint32_t id;
+
+    do {
+        MUST(aclrtGetEventId(event, &id));
+        clock_gettime(CLOCK_REALTIME, &until);
+        until.tv_nsec += 1000000;
+        until.tv_sec += until.tv_nsec / 1000000000;
+        until.tv_nsec %= 1000000000;
+    } while (sem_timedwait(begin, &until) != 0);
+}
+
 static void *thread_main(void *arg)
 {
     sem_t *begin = arg;
+    aclrtEvent event;
 
     MUST(aclrtSetDevice(0));
+    MUST(aclrtCreateEvent(&event));
     for (;;) {
-        while (sem_wait(begin) != 0)
-            ;
+        turn_await(begin, event);
         run[turn.number](turn.op);
         sem_post(&turn.end);
     }
