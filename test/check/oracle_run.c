@@ -1,5 +1,6 @@
 /*
- * An oracle for the order of work: oracle [FIRST [COUNT]] | --print SEED
+ * An oracle for the order of work:
+ *     oracle [FIRST [COUNT]] | --print SEED | --crowd THREADS FIRST COUNT
  *
  * A generator makes small random programs of streams, events (recorded again, reset,
  * destroyed, waited for before the record), notifies, values that streams wait for, host
@@ -10,6 +11,7 @@
  *     a program whose conflicting accesses are all ordered has no finding;
  *     one synchronisation that matters is removed: a race, or a free of memory in use, is
  *     reported, and every reported pair is one that nothing orders.
+ * With --crowd each of several threads runs COUNT correct programs at the same time.
  */
 #include <pthread.h>
 #include <sched.h>
@@ -25,7 +27,8 @@
 
 #define CHUNK ((size_t)2 << 20)
 
-static struct {
+/* What a program works with. */
+struct world {
     aclrtStream stream[N_STREAMS]; /* STREAM_DEFAULT: NULL */
     aclrtEvent event[N_EVENTS];
     aclrtEvent early[N_EARLY];
@@ -36,7 +39,10 @@ static struct {
     char *scratch;
     size_t used;
     atomic_int is_open;
-} x;
+};
+
+static struct world first_world;
+static _Thread_local struct world *x = &first_world;
 
 static void must(aclError rc, int line)
 {
@@ -47,9 +53,9 @@ static void must(aclError rc, int line)
 }
 #define MUST(call_) must(call_, __LINE__)
 
-static void gate(void *arg)
+static void gate(void *is_open)
 {
-    while (!atomic_load(&x.is_open))
+    while (!atomic_load((atomic_int *)is_open))
         sched_yield();
 }
 
@@ -57,9 +63,9 @@ static void gate(void *arg)
 
 static void access_run(const struct op *op)
 {
-    char *at = x.buffer[op->what][op->alias] + (op->part == 2 ? SIZE / 2 : 0);
+    char *at = x->buffer[op->what][op->alias] + (op->part == 2 ? SIZE / 2 : 0);
     size_t size = op->part == 0 ? SIZE : SIZE / 2;
-    aclrtStream stream = x.stream[op->stream];
+    aclrtStream stream = x->stream[op->stream];
     char host[SIZE];
     void *block;
 
@@ -68,9 +74,9 @@ static void access_run(const struct op *op)
         MUST(aclrtMemsetAsync(at, size, 1, size, stream));
         break;
     case READ:
-        MUST(aclrtMemcpyAsync(x.scratch + x.used, SIZE, at, size,
+        MUST(aclrtMemcpyAsync(x->scratch + x->used, SIZE, at, size,
                               ACL_MEMCPY_DEVICE_TO_DEVICE, stream));
-        x.used += SIZE;
+        x->used += SIZE;
         break;
     case HOST_WRITE:
         MUST(aclrtMemset(at, size, 1, size));
@@ -81,29 +87,29 @@ static void access_run(const struct op *op)
     case FREE:
         MUST(aclrtFree(at));
         MUST(aclrtMalloc(&block, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
-        x.buffer[op->what][0] = x.buffer[op->what][1] = block;
+        x->buffer[op->what][0] = x->buffer[op->what][1] = block;
         break;
     default: /* REMAP */
         MUST(aclrtUnmapMem(at));
-        MUST(aclrtMapMem(at, CHUNK, 0, x.handle, 0));
+        MUST(aclrtMapMem(at, CHUNK, 0, x->handle, 0));
     }
 }
 
 static void sync_run(const struct op *op)
 {
-    aclrtStream stream = x.stream[op->stream];
+    aclrtStream stream = x->stream[op->stream];
     aclrtStreamStatus stream_status = ACL_STREAM_STATUS_NOT_READY;
     aclrtEventRecordedStatus status = ACL_EVENT_RECORDED_STATUS_NOT_READY;
     bool polls = op->alias != 0;
 
-    atomic_store(&x.is_open, 1);
+    atomic_store(&x->is_open, 1);
     if (op->type == SYNC_DEVICE)
         MUST(polls ? aclrtSynchronizeDeviceWithTimeout(600000)
                    : aclrtSynchronizeDevice());
     else if (op->type == SYNC_STREAM && !polls)
         MUST(aclrtSynchronizeStream(stream));
     else if (op->type == SYNC_EVENT && !polls)
-        MUST(aclrtSynchronizeEvent(x.event[op->what]));
+        MUST(aclrtSynchronizeEvent(x->event[op->what]));
     while (op->type == SYNC_STREAM && polls &&
            stream_status != ACL_STREAM_STATUS_COMPLETE) {
         MUST(aclrtStreamQuery(stream, &stream_status));
@@ -111,55 +117,55 @@ static void sync_run(const struct op *op)
     }
     while (op->type == SYNC_EVENT && polls &&
            status != ACL_EVENT_RECORDED_STATUS_COMPLETE) {
-        MUST(aclrtQueryEventStatus(x.event[op->what], &status));
+        MUST(aclrtQueryEventStatus(x->event[op->what], &status));
         sched_yield();
     }
 }
 
 static void order_run(const struct op *op)
 {
-    aclrtStream stream = x.stream[op->stream];
+    aclrtStream stream = x->stream[op->stream];
 
     switch (op->type) {
     case RECORD:
-        MUST(aclrtRecordEvent(x.event[op->what], stream));
+        MUST(aclrtRecordEvent(x->event[op->what], stream));
         break;
     case WAIT:
-        MUST(aclrtStreamWaitEvent(stream, x.event[op->what]));
+        MUST(aclrtStreamWaitEvent(stream, x->event[op->what]));
         break;
     case WAIT_EARLY:
-        MUST(aclrtStreamWaitEvent(stream, x.early[op->what]));
+        MUST(aclrtStreamWaitEvent(stream, x->early[op->what]));
         break;
     case RECORD_EARLY:
-        MUST(aclrtRecordEvent(x.early[op->what], stream));
+        MUST(aclrtRecordEvent(x->early[op->what], stream));
         break;
     case RESET_EARLY:
-        MUST(aclrtResetEvent(x.early[op->what], stream));
+        MUST(aclrtResetEvent(x->early[op->what], stream));
         break;
     case RECORD_NOTIFY:
-        MUST(aclrtRecordNotify(x.notify[op->what], stream));
+        MUST(aclrtRecordNotify(x->notify[op->what], stream));
         break;
     case WAIT_NOTIFY:
-        MUST(aclrtWaitAndResetNotify(x.notify[op->what], stream, 0));
+        MUST(aclrtWaitAndResetNotify(x->notify[op->what], stream, 0));
         break;
     case WRITE_VALUE:
-        MUST(aclrtValueWrite(&x.words[op->what], 1, 0, stream));
+        MUST(aclrtValueWrite(&x->words[op->what], 1, 0, stream));
         break;
     case WAIT_VALUE:
-        MUST(aclrtValueWait(&x.words[op->what], 1, 0, stream));
+        MUST(aclrtValueWait(&x->words[op->what], 1, 0, stream));
         break;
     case RENEW:
-        MUST(aclrtDestroyEvent(x.event[op->what]));
-        MUST(aclrtCreateEventExWithFlag(&x.event[op->what], ACL_EVENT_SYNC));
+        MUST(aclrtDestroyEvent(x->event[op->what]));
+        MUST(aclrtCreateEventExWithFlag(&x->event[op->what], ACL_EVENT_SYNC));
         break;
     case RENEW_STREAM:
-        atomic_store(&x.is_open, 1);
+        atomic_store(&x->is_open, 1);
         MUST(aclrtDestroyStream(stream));
-        MUST(aclrtCreateStream(&x.stream[op->stream]));
+        MUST(aclrtCreateStream(&x->stream[op->stream]));
         break;
     default: /* GATE */
-        atomic_store(&x.is_open, 0);
-        MUST(aclrtLaunchHostFunc(stream, gate, NULL));
+        atomic_store(&x->is_open, 0);
+        MUST(aclrtLaunchHostFunc(stream, gate, &x->is_open));
     }
 }
 
@@ -183,6 +189,7 @@ static struct {
     sem_t begin[N_THREADS];
     sem_t end;
     const struct op *op;
+    struct world *world;
     int number;
 } turn;
 
@@ -213,6 +220,7 @@ static void *thread_main(void *arg)
     MUST(aclrtCreateEvent(&event));
     for (;;) {
         turn_await(begin, event);
+        x = turn.world;
         run[turn.number](turn.op);
         sem_post(&turn.end);
     }
@@ -240,6 +248,7 @@ static void ops_run(const struct program *p)
             continue;
         }
         turn.op = &p->op[i];
+        turn.world = x;
         turn.number = i;
         sem_post(&turn.begin[p->op[i].thread]);
         while (sem_wait(&turn.end) != 0)
@@ -249,35 +258,45 @@ static void ops_run(const struct program *p)
 
 /* ---- running a program ---- */
 
+static void program_open(void)
+{
+    x->used = 0;
+    for (int i = 0; i < N_BUFFERS - 1; i++) {
+        MUST(aclrtMalloc((void **)&x->buffer[i][0], SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
+        x->buffer[i][1] = x->buffer[i][0];
+    }
+    for (int i = 0; i < N_EVENTS; i++)
+        MUST(aclrtCreateEventExWithFlag(&x->event[i], ACL_EVENT_SYNC));
+    for (int i = 0; i < N_EARLY; i++)
+        MUST(aclrtCreateEvent(&x->early[i]));
+    for (int i = 0; i < N_NOTIFIES; i++)
+        MUST(aclrtCreateNotify(&x->notify[i], 0));
+    MUST(aclrtMemset(x->words, SIZE, 0, SIZE));
+}
+
+static void program_close(void)
+{
+    atomic_store(&x->is_open, 1);
+    MUST(aclrtSynchronizeDevice());
+    for (int i = 0; i < N_EVENTS; i++)
+        MUST(aclrtDestroyEvent(x->event[i]));
+    for (int i = 0; i < N_EARLY; i++)
+        MUST(aclrtDestroyEvent(x->early[i]));
+    for (int i = 0; i < N_NOTIFIES; i++)
+        MUST(aclrtDestroyNotify(x->notify[i]));
+    for (int i = 0; i < N_BUFFERS - 1; i++)
+        MUST(aclrtFree(x->buffer[i][0]));
+}
+
 static char *program_run(const struct program *p)
 {
     char *found;
 
-    x.used = 0;
-    for (int i = 0; i < N_BUFFERS - 1; i++) {
-        MUST(aclrtMalloc((void **)&x.buffer[i][0], SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
-        x.buffer[i][1] = x.buffer[i][0];
-    }
-    for (int i = 0; i < N_EVENTS; i++)
-        MUST(aclrtCreateEventExWithFlag(&x.event[i], ACL_EVENT_SYNC));
-    for (int i = 0; i < N_EARLY; i++)
-        MUST(aclrtCreateEvent(&x.early[i]));
-    for (int i = 0; i < N_NOTIFIES; i++)
-        MUST(aclrtCreateNotify(&x.notify[i], 0));
-    MUST(aclrtMemset(x.words, SIZE, 0, SIZE));
+    program_open();
     MUST(aclmem_check_begin(0));
     ops_run(p);
     MUST(aclmem_check_end(0, &found));
-    atomic_store(&x.is_open, 1);
-    MUST(aclrtSynchronizeDevice());
-    for (int i = 0; i < N_EVENTS; i++)
-        MUST(aclrtDestroyEvent(x.event[i]));
-    for (int i = 0; i < N_EARLY; i++)
-        MUST(aclrtDestroyEvent(x.early[i]));
-    for (int i = 0; i < N_NOTIFIES; i++)
-        MUST(aclrtDestroyNotify(x.notify[i]));
-    for (int i = 0; i < N_BUFFERS - 1; i++)
-        MUST(aclrtFree(x.buffer[i][0]));
+    program_close();
     return found;
 }
 
@@ -331,32 +350,94 @@ static bool is_right(uint64_t seed, const struct program *p)
     return is_it;
 }
 
-static void setup(void)
+/* The calling thread's world. */
+static void world_open(void)
 {
     aclrtPhysicalMemProp prop = {
         .memAttr = ACL_HBM_MEM_HUGE,
         .location = {.id = 0, .type = ACL_MEM_LOCATION_TYPE_DEVICE}};
 
-    MUST(aclInit(NULL));
-    MUST(aclrtSetDevice(0));
     for (int i = 0; i < N_STREAMS; i++) {
         if (i != STREAM_DEFAULT)
-            MUST(aclrtCreateStream(&x.stream[i]));
+            MUST(aclrtCreateStream(&x->stream[i]));
     }
-    MUST(aclrtMalloc((void **)&x.scratch, (size_t)N_OPS * SIZE,
+    MUST(aclrtMalloc((void **)&x->scratch, (size_t)N_OPS * SIZE,
                      ACL_MEM_MALLOC_HUGE_FIRST));
-    MUST(aclrtMalloc((void **)&x.words, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
-    MUST(aclrtMallocPhysical(&x.handle, CHUNK, &prop, 0));
+    MUST(aclrtMalloc((void **)&x->words, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
+    MUST(aclrtMallocPhysical(&x->handle, CHUNK, &prop, 0));
     for (int i = 0; i < 2; i++) {
-        MUST(aclrtReserveMemAddress((void **)&x.buffer[N_BUFFERS - 1][i], CHUNK, 0, NULL,
+        MUST(aclrtReserveMemAddress((void **)&x->buffer[N_BUFFERS - 1][i], CHUNK, 0, NULL,
                                     1));
-        MUST(aclrtMapMem(x.buffer[N_BUFFERS - 1][i], CHUNK, 0, x.handle, 0));
+        MUST(aclrtMapMem(x->buffer[N_BUFFERS - 1][i], CHUNK, 0, x->handle, 0));
     }
+}
+
+static void setup(void)
+{
+    MUST(aclInit(NULL));
+    MUST(aclrtSetDevice(0));
+    world_open();
     threads_start();
+}
+
+/* ---- correct programs in several threads at once ---- */
+
+struct member {
+    pthread_t thread;
+    struct world world;
+    uint64_t first;
+    uint64_t count;
+};
+
+static void *member_main(void *arg)
+{
+    struct member *member = arg;
+    aclrtContext context;
+    struct program p;
+
+    x = &member->world;
+    MUST(aclrtCreateContext(&context, 0)); /* with another default stream */
+    world_open();
+    for (uint64_t i = 0; i < member->count; i++) {
+        program_generate(member->first + i, &p);
+        p.has_threads = false;
+        program_open();
+        ops_run(&p);
+        program_close();
+    }
+    return NULL;
+}
+
+/* Whether none of the programs has a finding. */
+static bool crowd_is_right(unsigned n_threads, uint64_t first, uint64_t count)
+{
+    struct member *members = calloc(n_threads, sizeof *members);
+    bool is_right;
+    char *found;
+
+    if (members == NULL)
+        abort();
+    MUST(aclmem_check_begin(0));
+    for (unsigned i = 0; i < n_threads; i++) {
+        members[i].first = first + i * count;
+        members[i].count = count;
+        if (pthread_create(&members[i].thread, NULL, member_main, &members[i]) != 0)
+            abort();
+    }
+    for (unsigned i = 0; i < n_threads; i++)
+        pthread_join(members[i].thread, NULL);
+    MUST(aclmem_check_end(0, &found));
+    is_right = strcmp(found, "[]") == 0;
+    printf("%u threads, seeds %llu to %llu: %s\n", n_threads, (unsigned long long)first,
+           (unsigned long long)(first + n_threads * count - 1),
+           is_right ? "right" : found);
+    fflush(stdout);
+    return is_right;
 }
 
 int main(int argc, char **argv)
 {
+    bool is_crowd = argc > 4 && strcmp(argv[1], "--crowd") == 0;
     bool is_printing = argc > 2 && strcmp(argv[1], "--print") == 0;
     uint64_t first =
         argc > 1 ? strtoull(argv[argc > 2 && is_printing ? 2 : 1], NULL, 0) : 1;
@@ -368,6 +449,9 @@ int main(int argc, char **argv)
 
     if (!is_printing)
         setup();
+    if (is_crowd)
+        _Exit(!crowd_is_right((unsigned)atoi(argv[2]), strtoull(argv[3], NULL, 0),
+                              strtoull(argv[4], NULL, 0)));
     for (uint64_t seed = first; seed < first + count; seed++) {
         program_generate(seed, &p);
         if (p.n == 0)
