@@ -32,6 +32,17 @@ static void fills_run(void *arg, size_t n)
         MUST(aclrtMemsetAsync(fill->block, 4096, 0, 4096, fill->stream));
 }
 
+/* A fill, and a wait for the stream: two calls. */
+static void waits_run(void *arg, size_t n)
+{
+    struct fill *fill = arg;
+
+    for (; n > 0; n--) {
+        MUST(aclrtMemsetAsync(fill->block, 4096, 0, 4096, fill->stream));
+        MUST(aclrtSynchronizeStream(fill->stream));
+    }
+}
+
 /* ---- several threads: each makes n calls, with a stream and blocks that no other uses ---- */
 
 #define THREADS_MAX 16
@@ -55,12 +66,12 @@ static void *member_main(void *arg)
     struct fill fill = {NULL, NULL};
 
     MUST(aclrtSetDevice(0));
-    if (crowd->run == fills_run) {
+    if (crowd->run != blocks_run) {
         MUST(aclrtCreateStream(&fill.stream));
         MUST(aclrtMalloc(&fill.block, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
     }
     crowd->run(&fill, crowd->each);
-    if (crowd->run == fills_run) {
+    if (crowd->run != blocks_run) {
         MUST(aclrtDestroyStream(fill.stream));
         MUST(aclrtFree(fill.block));
     }
@@ -82,8 +93,10 @@ static void crowd_run(void *arg, size_t n)
 struct result {
     double block; /* ns of a call */
     double fill;
+    double wait;
     double crowd_block; /* the same with crowd_size() threads */
     double crowd_fill;
+    double crowd_wait;
     double bytes; /* of the metadata of a live block */
 };
 
@@ -92,12 +105,16 @@ static struct result calls_measure(const char *layers)
     enum { N_LIVE = 100000 };
     static void *live[N_LIVE];
     struct fill fill;
-    struct crowd crowd[2] = {{crowd_size(), 0, blocks_run}, {crowd_size(), 0, fills_run}};
-    struct subject s[4] = {
+    struct crowd crowd[3] = {{crowd_size(), 0, blocks_run},
+                             {crowd_size(), 0, fills_run},
+                             {crowd_size(), 0, waits_run}};
+    struct subject s[6] = {
         {.run = blocks_run},
         {.run = fills_run, .arg = &fill},
+        {.run = waits_run, .arg = &fill},
         {.run = crowd_run, .arg = &crowd[0], .n = 5000, .has_threads = true},
-        {.run = crowd_run, .arg = &crowd[1], .n = 5000, .has_threads = true}};
+        {.run = crowd_run, .arg = &crowd[1], .n = 5000, .has_threads = true},
+        {.run = crowd_run, .arg = &crowd[2], .n = 5000, .has_threads = true}};
     size_t before;
     struct result result;
 
@@ -105,16 +122,18 @@ static struct result calls_measure(const char *layers)
     library_start(true);
     MUST(aclrtCreateStream(&fill.stream));
     MUST(aclrtMalloc(&fill.block, 4096, ACL_MEM_MALLOC_HUGE_FIRST));
-    measure(s, 2, 21);
-    measure(s + 2, 2, 9);
+    measure(s, 3, 21);
+    measure(s + 3, 3, 9);
     before = mallinfo2().uordblks;
     for (size_t i = 0; i < N_LIVE; i++)
         MUST(aclrtMalloc(&live[i], 4096, ACL_MEM_MALLOC_HUGE_FIRST));
     result = (struct result){
         .block = s[0].ns / 2,
         .fill = s[1].ns,
-        .crowd_block = s[2].ns / 2,
-        .crowd_fill = s[3].ns,
+        .wait = s[2].ns / 2,
+        .crowd_block = s[3].ns / 2,
+        .crowd_fill = s[4].ns,
+        .crowd_wait = s[5].ns / 2,
         .bytes = (double)(mallinfo2().uordblks - before) / (double)N_LIVE,
     };
     for (size_t i = 0; i < N_LIVE; i++)
@@ -180,19 +199,26 @@ void bench_check(void *unused)
     struct result checked = calls_measure("check");
     char block_name[48];
     char fill_name[48];
+    char wait_name[64];
 
     snprintf(block_name, sizeof block_name, "a block, in %u threads at once",
              crowd_size());
     snprintf(fill_name, sizeof fill_name, "a fill, in %u threads at once", crowd_size());
+    snprintf(wait_name, sizeof wait_name, "a fill that is waited for, in %u threads",
+             crowd_size());
     report_section(
         "a call that is checked, with its stack; limit: the same call unchecked");
     report_row(
         &(struct row){"a block", "ns", checked.block, plain.block, BUDGET_MORE, 2000});
     report_row(&(struct row){"a fill on a stream", "ns", checked.fill, plain.fill,
                              BUDGET_MORE, 2000});
+    report_row(&(struct row){"a fill that is waited for", "ns", checked.wait, plain.wait,
+                             BUDGET_MORE, 2000});
     report_row(&(struct row){block_name, "ns", checked.crowd_block, plain.crowd_block,
                              BUDGET_MORE, 2000});
     report_row(&(struct row){fill_name, "ns", checked.crowd_fill, plain.crowd_fill,
+                             BUDGET_MORE, 2000});
+    report_row(&(struct row){wait_name, "ns", checked.crowd_wait, plain.crowd_wait,
                              BUDGET_MORE, 2000});
     report_row(&(struct row){"a block, with a million live ones", "ns", million_measure(),
                              plain.block, BUDGET_MORE, 2000});

@@ -26,8 +26,27 @@ void am_clock_join(struct am_clock *clock, const struct am_clock *other)
     if (!grow(clock, other->n))
         return;
     for (uint32_t i = 0; i < other->n; i++) {
-        if (other->step[i] > clock->step[i])
-            clock->step[i] = other->step[i];
+        uint64_t step = am_clock_get(other, i);
+
+        if (step > clock->step[i])
+            clock->step[i] = step;
+    }
+}
+
+bool am_clock_fits(const struct am_clock *clock, const struct am_clock *other)
+{
+    return other->n <= clock->n;
+}
+
+void am_clock_raise(struct am_clock *clock, const struct am_clock *other)
+{
+    for (uint32_t i = 0; i < other->n; i++) {
+        uint64_t step = am_clock_get(clock, i);
+
+        while (other->step[i] > step &&
+               !__atomic_compare_exchange_n(&clock->step[i], &step, other->step[i], false,
+                                            __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+            ;
     }
 }
 
@@ -47,7 +66,7 @@ void am_clock_set(struct am_clock *clock, uint32_t agent, uint64_t step)
 
 uint64_t am_clock_get(const struct am_clock *clock, uint32_t agent)
 {
-    return agent < clock->n ? clock->step[agent] : 0;
+    return agent < clock->n ? __atomic_load_n(&clock->step[agent], __ATOMIC_RELAXED) : 0;
 }
 
 void am_clock_free(struct am_clock *clock)

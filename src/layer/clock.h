@@ -18,6 +18,12 @@ struct am_clock {
 
 /* What does not fit into memory is left out: then less is known to be ordered. */
 void am_clock_join(struct am_clock *clock, const struct am_clock *other);
+/*
+ * Joins while other threads read the clock, or join.  A concurrent reader may see a part of
+ * the new steps, each of which is known.  `other` must fit: no memory is allocated.
+ */
+void am_clock_raise(struct am_clock *clock, const struct am_clock *other);
+bool am_clock_fits(const struct am_clock *clock, const struct am_clock *other);
 /* Keeps what both know. */
 void am_clock_meet(struct am_clock *clock, const struct am_clock *other);
 void am_clock_set(struct am_clock *clock, uint32_t agent, uint64_t step);

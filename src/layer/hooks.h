@@ -65,6 +65,7 @@ void am_capture_find(struct am_call *call);
 /* Whether a stream may be captured; whether am_models_read() may find something. */
 bool am_captures_exist(void);
 bool am_models_are_waited(void);
+bool am_models_exist(void);
 /*
  * The hooks of a call whose work is captured; the hook of calls.def runs before the call
  * where `before` returns true.

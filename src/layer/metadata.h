@@ -156,7 +156,8 @@ struct am_check {
     struct am_objects reservations; /* live ones */
     struct am_objects released;     /* reservations that were released */
     struct am_objects handles;      /* of other objects, live and freed */
-    _Atomic uint32_t n_frees;       /* so far; a multiple of AM_FREES_BATCH */
+    _Alignas(AM_SHARD_STRIDE) _Atomic uint32_t
+        n_frees;                    /* so far; a multiple of AM_FREES_BATCH */
     _Atomic uint64_t serial;        /* at least the number of the newest object */
     _Atomic uint64_t n_serials;     /* how often am_serial_last() was called */
     struct am_counter n_live;       /* objects */

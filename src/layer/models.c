@@ -222,6 +222,11 @@ bool am_captures_exist(void)
     return n_captures > 0;
 }
 
+bool am_models_exist(void)
+{
+    return !TAILQ_EMPTY(&models);
+}
+
 bool am_models_are_waited(void)
 {
     return n_waited > 0;

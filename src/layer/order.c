@@ -16,7 +16,7 @@ struct am_agents am_agents = TAILQ_HEAD_INITIALIZER(am_agents);
 
 static struct {
     struct am_clock clock;
-    uint64_t version;  /* of the clock */
+    _Atomic uint64_t version; /* of the clock */
     uint64_t *steps;   /* the last step of each number, over its agents that ended */
     uint64_t *handles; /* of the stream that has the number */
     uint32_t n;        /* numbers that were used */
@@ -429,10 +429,12 @@ static void own_work_run(struct am_work *work)
 /* What the host knows, the agent knows from now on. */
 static void agent_learn(struct am_agent *agent)
 {
-    if (agent->host_version == host.version)
+    uint64_t version = host.version; /* before the clock: another thread may raise it */
+
+    if (agent->host_version == version)
         return;
     am_clock_join(&agent->clock, &host.clock);
-    agent->host_version = host.version;
+    agent->host_version = version;
 }
 
 bool am_work_conflicts(const struct am_work *work)
@@ -458,6 +460,12 @@ bool am_work_conflicts(const struct am_work *work)
 bool am_order_is_settled(void)
 {
     return host.n_pending == 0;
+}
+
+bool am_host_can_join(const struct am_record *record)
+{
+    return record == NULL ||
+           (record->is_complete && am_clock_fits(&host.clock, &record->clock));
 }
 
 void am_work_queue(struct am_work *work)
@@ -568,7 +576,10 @@ static void host_learn(const struct am_clock *clock)
 {
     struct am_agent *agent = am_function_agent();
 
-    am_clock_join(&host.clock, clock);
+    if (am_thread_is_sharing())
+        am_clock_raise(&host.clock, clock);
+    else
+        am_clock_join(&host.clock, clock);
     host.version++;
     if (agent != NULL)
         am_clock_join(&agent->clock, clock);

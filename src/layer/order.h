@@ -156,6 +156,8 @@ void am_work_queue(struct am_work *work);
 bool am_work_conflicts(const struct am_work *work);
 /* Whether no work is pending. */
 bool am_order_is_settled(void);
+/* Whether the host may learn the record while hooks share the metadata. */
+bool am_host_can_join(const struct am_record *record);
 void am_work_drop(struct am_work *work);
 /* Queues a record of the agent's position; NULL: no memory.  With a record: adds to it. */
 struct am_record *am_agent_record(struct am_call *call, struct am_agent *agent,
@@ -203,6 +205,8 @@ bool am_agent_is_stalled(const struct am_agent *agent, struct am_site *ret_site)
 
 /* thread.c: the stream whose function the calling thread runs; NULL: none. */
 struct am_agent *am_function_agent(void);
+/* thread.c: whether a hook of the calling thread shares the metadata: shared.h. */
+bool am_thread_is_sharing(void);
 /* touch.c: queued work uses the bytes of a pinned block from now on. */
 void am_touch_watch(struct am_bytes *bytes);
 

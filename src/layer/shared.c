@@ -477,6 +477,47 @@ static bool order_end(struct am_call *call, am_hook after)
     return can;
 }
 
+/* ---- the host waits for a stream ---- */
+
+static bool can_sync(const struct am_agent *agent)
+{
+    return agent != NULL && agent->handle != 0 && agent->capture == NULL &&
+           am_order_is_settled() && !am_models_exist() && am_function_agent() == NULL &&
+           am_thread_get()->wait == NULL;
+}
+
+static bool sync_begin(struct am_call *call, am_hook before)
+{
+    const struct am_agent *agent = live_agent_find(call);
+    struct stripes stripes = {0};
+
+    if (!can_sync(agent))
+        return false;
+    stripes_add(&stripes, handle_stripe(agent->handle));
+    stripes_take(&stripes);
+    before(call);
+    stripes_give(&stripes);
+    return true;
+}
+
+static bool sync_end(struct am_call *call, am_hook after)
+{
+    struct stripes stripes = {0};
+    bool can;
+
+    if (!can_sync(call->agent))
+        return false;
+    stripes_add(&stripes, handle_stripe(call->agent->handle));
+    stripes_take(&stripes);
+    can = call->agent->refs > 1 && am_host_can_join(call->record);
+    if (can) {
+        after(call);
+        am_call_unref(call);
+    }
+    stripes_give(&stripes);
+    return can;
+}
+
 /* ---- the calls ---- */
 
 typedef bool (*try_fn)(struct am_call *call, am_hook hook);
@@ -500,6 +541,7 @@ bool am_shared_before(struct am_call *call, am_hook before)
                  : before == am_before_memcpy && call->stream != NULL ? copy_begin
                  : before == am_before_record                         ? record_begin
                  : before == am_before_wait_event                     ? wait_begin
+                 : before == am_before_sync_stream                    ? sync_begin
                                                                       : NULL;
 
     return hook_try(call, before, try);
@@ -511,6 +553,8 @@ bool am_shared_after(struct am_call *call, am_hook after)
                  : after == am_after_freed                            ? block_freed
                  : after == am_after_work                             ? work_end
                  : after == am_after_record || after == am_after_wait ? order_end
+                 : after == am_after_sync_stream                      ? sync_end
+                 : after == am_after_query_stream                     ? sync_end
                                                                       : NULL;
 
     if (call->rc != ACL_SUCCESS || call->finding != NULL || call->model != NULL)

@@ -5,12 +5,15 @@
  * everything.  The hooks of the most frequent calls share the metadata if nothing is to be
  * reported and the call changes only one stream, one event and a few blocks: aclrtMalloc and
  * aclrtFree of a small block, work on a stream that waits for nothing, and, if no stream
- * waits, records of events and waits for them.  A hook that shares
+ * waits, records of events, waits for them, and calls that wait for a stream.  A hook that
+ * shares
  *
  *   reads        what only am_check_lock() changes: handles, reservations, am_check.rest, the
- *                clock of the host, the lists of streams and models
+ *                lists of streams and models
  *   changes      under latches: the stripes of the addresses, of the bytes, of the stream, and
  *                of the event
+ *   raises       the clock of the host, by atomics: another thread sees the old step of an
+ *                agent or the new one
  *   counts       with atomics: serial numbers, am_check.device_bytes
  *
  * Bytes, and the areas that show them, have the stripe of the bytes' first address or handle;

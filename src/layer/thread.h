@@ -54,7 +54,5 @@ struct am_thread *am_thread_ref(void);
 void am_thread_put(struct am_thread *thread);
 /* Whether the calling thread is in a call; asks nothing of the system. */
 bool am_thread_is_inside(void);
-/* Whether a hook of the calling thread shares the metadata. */
-bool am_thread_is_sharing(void);
 
 #endif

@@ -330,10 +330,13 @@ static bool has_timeout(const struct am_call *call)
 void am_waits_begin(struct am_call *call, struct am_awaited awaited)
 {
     struct am_thread *thread = am_thread_get();
-    struct am_wait *wait = am_meta_alloc(sizeof *wait);
+    struct am_wait *wait;
 
     if (!is_wait(call))
         thread->n_polls++;
+    if (am_thread_is_sharing()) /* all work ran in the model, so the wait ends */
+        return;
+    wait = am_meta_alloc(sizeof *wait);
     if (wait == NULL || thread->wait != NULL) {
         free(wait);
         return;

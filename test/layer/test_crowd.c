@@ -172,6 +172,48 @@ static void each_race_is_found(void **state)
     free(found);
 }
 
+/* ---- threads that use one block in turn ---- */
+
+static pthread_mutex_t in_turn = PTHREAD_MUTEX_INITIALIZER;
+static void *written;
+
+static void *writer_main(void *arg)
+{
+    struct member *m = arg;
+    aclrtStreamStatus status = ACL_STREAM_STATUS_NOT_READY;
+
+    member_open(m);
+    for (int turn = 0; turn < N_TURNS; turn++) {
+        pthread_mutex_lock(&in_turn);
+        must(aclrtMemsetAsync(written, SIZE, turn, SIZE, m->stream));
+        if (turn % 2 == 0)
+            must(aclrtSynchronizeStream(m->stream));
+        while (turn % 2 != 0 && status != ACL_STREAM_STATUS_COMPLETE)
+            must(aclrtStreamQuery(m->stream, &status));
+        status = ACL_STREAM_STATUS_NOT_READY;
+        pthread_mutex_unlock(&in_turn);
+        member_turn(m, turn);
+    }
+    member_close(m);
+    return NULL;
+}
+
+static void what_one_thread_waited_for_all_threads_know(void **state)
+{
+    char *found;
+    void *shared;
+
+    assert_acl_ok(aclrtMalloc(&shared, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
+    assert_acl_ok(aclrtMalloc(&written, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
+    assert_acl_ok(aclmem_check_begin(0));
+    crowd_run(writer_main, shared);
+    assert_acl_ok(aclrtFree(shared));
+    assert_acl_ok(aclrtFree(written));
+    assert_acl_ok(aclmem_check_end(1, &found));
+    assert_string_equal(found, "[]");
+    free(found);
+}
+
 /* ---- a block that one thread frees while streams of others read it ---- */
 
 static struct member readers[N_THREADS];
@@ -245,6 +287,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(correct_threads_have_no_finding),
         cmocka_unit_test(each_race_is_found),
+        cmocka_unit_test(what_one_thread_waited_for_all_threads_know),
         cmocka_unit_test(frees_of_all_threads_are_remembered),
         cmocka_unit_test(readers_of_other_threads_are_known),
     };
