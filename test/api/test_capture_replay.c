@@ -8,6 +8,7 @@
 #include "support/vmm.h"
 #include "support/work.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -337,6 +338,40 @@ static void a_replay_over_unmapped_memory_fails_and_names_the_address(void **sta
     block_destroy(&a);
 }
 
+enum { N_NEAR = 16, NEAR = 1024 };
+
+/* Blocks of one size lie side by side, often in one mapping. */
+static void a_replay_fails_at_the_block_that_was_freed(void **state)
+{
+    aclrtStream stream = make_stream();
+    char *blocks[N_NEAR];
+    char text[64];
+    aclmdlRI model;
+
+    for (int i = 0; i < N_NEAR; i++)
+        blocks[i] = device_malloc(NEAR);
+    begin_capture(stream, GLOBAL);
+    for (int i = 0; i < N_NEAR; i++) {
+        set(blocks[i], 1, NEAR / 2, stream);
+        set(blocks[i] + NEAR / 2, 2, NEAR / 2, stream);
+    }
+    model = end_capture(stream);
+    replay(model, stream);
+    for (int i = 0; i < N_NEAR; i++) {
+        assert_all_bytes(blocks[i], NEAR / 2, 1);
+        assert_all_bytes(blocks[i] + NEAR / 2, NEAR / 2, 2);
+    }
+    for (int i = N_NEAR - 1; i >= 0; i--) {
+        device_free(blocks[i]);
+        assert_acl_ok(aclmdlRIExecuteAsync(model, stream));
+        assert_acl(aclrtSynchronizeStream(stream), ACL_ERROR_RT_MODEL_EXECUTE);
+        snprintf(text, sizeof text, "task %d,", 2 * i);
+        assert_message_has(text);
+    }
+    end_model(model);
+    end_stream(stream);
+}
+
 static void memory_that_a_model_names_can_be_freed_first(void **state)
 {
     char *a = device_malloc(SIZE), *host = host_malloc(SIZE);
@@ -553,6 +588,7 @@ int main(void)
         claim_both(a_pinned_block_made_inside_the_capture_is_read_at_each_replay),
         claim_both(a_replay_uses_the_memory_that_is_mapped_when_it_runs),
         claim(a_replay_over_unmapped_memory_fails_and_names_the_address),
+        claim_both(a_replay_fails_at_the_block_that_was_freed),
         claim_both(memory_that_a_model_names_can_be_freed_first),
         claim_both(two_models_share_memory_in_any_order),
         claim(two_models_run_at_the_same_time),

@@ -140,7 +140,10 @@ struct copy_task {
         launched[]; /* a captured task has one: on the device, its memory */
 };
 
-/* A task of a model: finds the memory that is at its addresses now; turn: AM_SPANS_TURN or 0. */
+/*
+ * A task of a model: finds the memory that is at its addresses now; turn: AM_SPANS_TURN or 0.
+ * The transfer is empty, or has the memory of another task.
+ */
 static aclError captured_open(const struct copy_task *ct, unsigned turn,
                               struct am_transfer *transfer)
 {
@@ -148,29 +151,20 @@ static aclError captured_open(const struct copy_task *ct, unsigned turn,
     aclError rc;
 
     memcpy(transfer, ranges, offsetof(struct am_transfer, to));
-    AM_TRY(am_spans_reopen(&transfer->to, &ranges->to, AM_ACCESS_WRITE | turn, ct->device,
-                           "dst"));
-    rc = am_spans_reopen(&transfer->from, &ranges->from, AM_ACCESS_READ | turn,
-                         ct->device, "src");
+    rc = am_spans_reopen_next(&transfer->to, &ranges->to, AM_ACCESS_WRITE | turn,
+                              ct->device, "dst");
+    if (rc == ACL_SUCCESS)
+        rc = am_spans_reopen_next(&transfer->from, &ranges->from, AM_ACCESS_READ | turn,
+                                  ct->device, "src");
     if (rc != ACL_SUCCESS)
-        am_spans_close(&transfer->to);
+        am_transfer_close(transfer);
     return rc;
-}
-
-static aclError captured_run(const struct copy_task *ct)
-{
-    struct am_transfer transfer;
-
-    AM_TRY(captured_open(ct, AM_SPANS_TURN, &transfer));
-    return am_transfer_finish(&transfer, ACL_SUCCESS, NULL);
 }
 
 static aclError copy_do(struct copy_task *ct)
 {
     struct outcome *outcome;
 
-    if (ct->task.is_captured)
-        return captured_run(ct);
     if (ct->remote == NULL)
         return am_transfer_run(&ct->transfer);
     outcome = &ct->remote->outcome;
@@ -232,6 +226,7 @@ static aclError captured_launch(struct am_task *task, const struct am_backend_op
     struct copy_task *ct = (struct copy_task *)task;
     aclError rc = ACL_SUCCESS;
 
+    am_transfer_init(ct->launched);
     AM_TRY(captured_open(ct, AM_SPANS_TURN, ct->launched));
     if (!am_transfer_has(ct->launched, AM_SPANS_REMOTE))
         rc = am_transfer_launch(ct->launched, lanes, lane, &task->number);
@@ -252,6 +247,7 @@ static bool captured_step_open(struct am_task *task, void *memory,
 {
     struct am_transfer *transfer = memory;
 
+    am_transfer_init(transfer);
     if (captured_open((struct copy_task *)task, 0, transfer) != ACL_SUCCESS)
         return false;
     if (am_transfer_step(transfer, ret_step))
@@ -260,18 +256,31 @@ static bool captured_step_open(struct am_task *task, void *memory,
     return false;
 }
 
+static aclError captured_run(struct am_task *task, void *memory, bool is_first)
+{
+    struct am_transfer *transfer = memory;
+
+    if (is_first)
+        am_transfer_init(transfer);
+    AM_TRY(captured_open((struct copy_task *)task, AM_SPANS_TURN, transfer));
+    return am_transfer_run(transfer);
+}
+
 static void captured_step_close(void *memory)
 {
     am_transfer_close(memory);
 }
 
+_Static_assert(sizeof(struct am_transfer) <= AM_STEP_SIZE,
+               "room for the memory of a step");
+
 static const struct am_task_ops captured_ops = {
     .launch = captured_launch,
     .completed = captured_completed,
-    .run = copy_run,
     .free = copy_free,
     .step_size = sizeof(struct am_transfer),
     .step_open = captured_step_open,
+    .step_run = captured_run,
     .step_close = captured_step_close,
 };
 

@@ -329,6 +329,39 @@ aclError am_spans_reopen(struct am_spans *spans, const struct am_spans *ranges,
     return ACL_SUCCESS;
 }
 
+/* Whether the range is in the memory that the span keeps alive, and may be used. */
+static bool span_covers(const struct am_span *span, uintptr_t addr, size_t size,
+                        unsigned access, int32_t device)
+{
+    const struct am_mapping *mapping = span->owner;
+    const struct am_owner *owner;
+
+    if (span->mem == NULL || !am_is_within(mapping->size, addr - mapping->start, size) ||
+        !mapping_allows(mapping, access, device))
+        return false;
+    owner = mapping->owner;
+    return owner == NULL ||
+           (owner->is_pinned != NULL &&
+            owner->is_pinned(mapping, (uintptr_t)span->addr, addr, size));
+}
+
+aclError am_spans_reopen_next(struct am_spans *spans, const struct am_spans *ranges,
+                              unsigned access, int32_t device, const char *what)
+{
+    const struct am_span *range = &ranges->list[0];
+    struct am_span *span = &spans->list[0];
+
+    if (spans->n != 1 || ranges->n != 1 ||
+        !span_covers(span, (uintptr_t)range->addr, range->size, access, device)) {
+        am_spans_close(spans);
+        return am_spans_reopen(spans, ranges, access, device, what);
+    }
+    span->offset += (uintptr_t)range->addr - (uintptr_t)span->addr;
+    span->addr = range->addr;
+    span->size = range->size;
+    return ACL_SUCCESS;
+}
+
 void am_spans_move(struct am_spans *to, struct am_spans *from)
 {
     bool is_inline = from->list == from->inline_list;

@@ -73,6 +73,12 @@ void am_spans_drop(struct am_spans *spans);
 /* Finds the memory that is at the addresses of `ranges` now, as am_spans_open() does. */
 aclError am_spans_reopen(struct am_spans *spans, const struct am_spans *ranges,
                          unsigned access, int32_t device, const char *what);
+/*
+ * The same where `spans` may have the memory of an earlier lookup, which is closed: memory in the
+ * same mapping and block is not found and kept alive anew.
+ */
+aclError am_spans_reopen_next(struct am_spans *spans, const struct am_spans *ranges,
+                              unsigned access, int32_t device, const char *what);
 /* Moves the list to another place in memory. */
 void am_spans_move(struct am_spans *to, struct am_spans *from);
 

@@ -401,6 +401,17 @@ AM_HOT static aclError heap_pin(uintptr_t addr, size_t size, const char *what)
     return am_bounds_refuse(&bounds, addr, size, what);
 }
 
+static bool heap_is_pinned(const struct am_mapping *mapping, uintptr_t pinned,
+                           uintptr_t addr, size_t size)
+{
+    const struct am_run *run = mapping->owner_data;
+    uint32_t i = am_run_index(run, pinned - mapping->start);
+    const struct am_block *block = &run->blocks[i];
+
+    return (atomic_load_explicit(&block->state, memory_order_relaxed) & AM_BLOCK_LIVE) &&
+           am_is_within(block->asked, addr - (mapping->start + i * run->stride), size);
+}
+
 static bool heap_find_block(uintptr_t addr, struct am_bounds *ret_bounds)
 {
     struct am_block_info info;
@@ -415,11 +426,13 @@ const struct am_owner am_heap_owners[AM_HEAP_KINDS] = {
     [AM_HEAP_DEVICE] = {.name = "aclrtMalloc",
                         .find_block = heap_find_block,
                         .pin = heap_pin,
-                        .unpin = heap_unpin},
+                        .unpin = heap_unpin,
+                        .is_pinned = heap_is_pinned},
     [AM_HEAP_HOST] = {.name = "aclrtMallocHost",
                       .find_block = heap_find_block,
                       .pin = heap_pin,
-                      .unpin = heap_unpin},
+                      .unpin = heap_unpin,
+                      .is_pinned = heap_is_pinned},
 };
 
 /* ---- sharing ---- */

@@ -143,8 +143,15 @@ struct am_task_ops {
      */
     bool (*step_open)(struct am_task *task, void *memory, struct am_step *ret_step);
     void (*step_close)(void *memory);
-    size_t step_size;
+    size_t step_size; /* at most AM_STEP_SIZE */
+    /*
+     * Executes a step, instead of run.  `memory` has what the step before it used, unless
+     * is_first; it is kept for the next one, until step_close.
+     */
+    aclError (*step_run)(struct am_task *task, void *memory, bool is_first);
 };
+
+#define AM_STEP_SIZE 320
 
 struct am_task {
     TAILQ_ENTRY(am_task) next;

@@ -50,14 +50,17 @@ static void lane_settle(struct am_lane *lane)
     struct am_queue *queue = lane->runs_in->queue;
     bool must_wait = true;
 
+    if (queue->device == NULL)
+        return;
     for (; lane->n_settled < lane->position; lane->n_settled++) {
         struct am_node *node = &lane->nodes[lane->n_settled];
-        char text[512] = "";
+        char text[512];
         struct am_capture before;
         aclError rc = ACL_SUCCESS;
 
         if (node->task == NULL || node->task->number == 0)
             continue;
+        text[0] = '\0';
         before = am_error_capture(text, sizeof text);
         if (must_wait) {
             unsigned depth = am_epoch_suspend();
@@ -77,10 +80,28 @@ static void lane_settle(struct am_lane *lane)
     }
 }
 
+/*
+ * The memory of the steps that the lane executes one after the other.  Most steps use the
+ * mappings and blocks of the step before, and do not acquire and release them anew.
+ */
+struct kept {
+    const struct am_task_ops *ops; /* NULL: nothing is kept */
+    _Alignas(max_align_t) char memory[AM_STEP_SIZE];
+};
+
+static void kept_close(struct kept *kept)
+{
+    if (kept->ops != NULL)
+        kept->ops->step_close(kept->memory);
+    kept->ops = NULL;
+}
+
 /* Executes the task on the device, or else in this thread. */
-static aclError task_execute(struct am_lane *lane, struct am_task *task)
+static aclError task_execute(struct am_lane *lane, struct am_task *task,
+                             struct kept *kept)
 {
     struct am_queue *queue = lane->runs_in->queue;
+    bool is_first = kept->ops == NULL;
 
     if (task->ops->launch != NULL && am_queue_has_lane(queue)) {
         aclError rc = task->ops->launch(task, queue->device, queue->lane);
@@ -89,7 +110,10 @@ static aclError task_execute(struct am_lane *lane, struct am_task *task)
             return rc;
     }
     lane_settle(lane);
-    return task->ops->run(task);
+    if (task->ops->step_run == NULL)
+        return task->ops->run(task);
+    kept->ops = task->ops;
+    return task->ops->step_run(task, kept->memory, is_first);
 }
 
 /* ---- lanes ---- */
@@ -208,19 +232,27 @@ static aclError announced_run(struct am_lane *lane, const struct am_node *node)
     return rc;
 }
 
-static void node_run(struct am_lane *lane, struct am_node *node)
+static bool has_effect(const struct am_node *node)
+{
+    const struct am_task_ops *ops = node->task->ops;
+
+    return ops->run != NULL || ops->step_run != NULL || node->announced != 0;
+}
+
+static void node_run(struct am_lane *lane, struct am_node *node, struct kept *kept)
 {
     struct am_task *task = node->task;
     struct am_capture before;
     char text[512];
     aclError rc;
 
-    if ((task->ops->run == NULL && node->announced == 0) || node->is_disabled)
+    if (!has_effect(node) || node->is_disabled)
         return;
     text[0] = '\0';
     am_error_function = task->function;
     before = am_error_capture(text, sizeof text);
-    rc = node->announced != 0 ? announced_run(lane, node) : task_execute(lane, task);
+    rc =
+        node->announced != 0 ? announced_run(lane, node) : task_execute(lane, task, kept);
     am_error_capture_end(before);
     if (rc != ACL_SUCCESS)
         am_model_fail(lane->model, lane, node, rc, text);
@@ -258,6 +290,12 @@ static void lane_cancel(struct am_lane *lane)
         task->ops->cancel(task, &cause);
 }
 
+static bool next_is_step(const struct am_lane *lane)
+{
+    return lane->position < lane->n &&
+           lane->nodes[lane->position].task->ops->step_run != NULL;
+}
+
 /*
  * Executes nodes until one has to wait; true: the lane has ended.  In chaos mode one node, so
  * that the lanes are executed in any order that the edges allow.
@@ -268,7 +306,9 @@ static bool lane_run(struct am_lane *lane)
     const char *function = am_error_function;
     bool is_chaotic = am_sched.setup.is_chaotic;
     struct am_node *node;
+    struct kept kept;
 
+    kept.ops = NULL;
     do {
         if (model->is_failed) {
             lane_cancel(lane);
@@ -277,15 +317,18 @@ static bool lane_run(struct am_lane *lane)
         if (lane->position == lane->n)
             break;
         node = &lane->nodes[lane->position];
-        node_run(lane, node);
+        node_run(lane, node, &kept);
         node_report(lane, node);
         position_set(lane, lane->position + 1);
         lane->is_armed = false;
+        if (node->is_awaited || !next_is_step(lane)) /* before other work begins */
+            kept_close(&kept);
         if (node->is_awaited || lane->position == lane->n)
             lane_settle(lane);
         if (node->is_awaited)
             done_set(lane, lane->position);
     } while (!is_chaotic && lane_poll(lane) == AM_POLL_READY);
+    kept_close(&kept);
     am_error_function = function;
     if (model->is_failed) {
         lane->runs_in->inner = NULL;

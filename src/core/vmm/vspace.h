@@ -78,6 +78,9 @@ struct am_owner {
      */
     aclError (*pin)(uintptr_t addr, size_t size, const char *what);
     void (*unpin)(struct am_mapping *mapping, uintptr_t addr);
+    /* Whether the range is in the live block that is pinned at `pinned`. */
+    bool (*is_pinned)(const struct am_mapping *mapping, uintptr_t pinned, uintptr_t addr,
+                      size_t size);
     /*
      * Whether the range lies in a block whose free waits its turn on a stream: work that
      * was queued before may still use it.  NULL: frees do not wait.
