@@ -5,6 +5,10 @@
  * replays write to those addresses, so no other block may have them before the graph is
  * released.  The device's pool is frozen during the capture: an event that it recorded on the
  * captured stream would belong to the graph.
+ *
+ * A model of AscendCL is added to the pool (aclmem_pool_add_model), which then lives until the model
+ * is destroyed: a program may release the pool before.  A graph of CUDA has no such object;
+ * its pool lives until PyTorch releases it, which it does with the last graph.
  */
 #include "aclmem/torch.h"
 
@@ -19,11 +23,15 @@
 #include "torch/cuda.h"
 #include "torch/why.h"
 
+/* Older libraries do not have it. */
+#pragma weak aclmdlRICaptureGetInfo
+
 #define MAX_DEVICES 64
 
 struct graph {
     uint64_t id[2];
     aclmem_pool *pool;
+    aclmdlRI model;   /* the last one that was added to the pool */
     bool is_open;     /* being captured */
     bool is_released; /* goes with its last block */
     LIST_ENTRY(graph) link;
@@ -132,6 +140,20 @@ static inline aclmem_pool *pool_of(int device)
     return pool != NULL ? pool : pool_first(device);
 }
 
+/* The stream is captured into a model: the pool lives as long as the model. */
+static void graph_add_model_locked(struct graph *graph, void *stream)
+{
+    aclmdlRICaptureStatus status = ACL_MODEL_RI_CAPTURE_STATUS_NONE;
+    aclmdlRI model = NULL;
+
+    if (is_cuda || stream == NULL || aclmdlRICaptureGetInfo == NULL ||
+        aclmdlRICaptureGetInfo(stream, &status, &model) != ACL_SUCCESS ||
+        status != ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE || model == graph->model)
+        return;
+    if (aclmem_pool_add_model(graph->pool, model) == ACL_SUCCESS)
+        graph->model = model;
+}
+
 /*
  * A block of the graph that is being captured; false: there is no such graph.  The lock is held
  * throughout: another thread may release the graph, and its pool ends with it.
@@ -145,6 +167,8 @@ static bool graph_malloc(int device, size_t size, void *stream, void **ret_ptr)
         if (graph->is_open)
             break;
     }
+    if (graph != NULL)
+        graph_add_model_locked(graph, stream);
     if (graph != NULL && aclmem_pool_malloc(graph->pool, size, stream, ret_ptr) != 0)
         *ret_ptr = NULL;
     pthread_mutex_unlock(&lock);
@@ -162,7 +186,7 @@ static struct graph *graph_find_locked(int device, uint64_t id_0, uint64_t id_1)
     return NULL;
 }
 
-/* A released graph without blocks goes. */
+/* A released graph without blocks and models goes. */
 static void graph_reap_locked(int device, struct graph *graph)
 {
     aclmem_pool_stats stats;
@@ -174,6 +198,17 @@ static void graph_reap_locked(int device, struct graph *graph)
     LIST_REMOVE(graph, link);
     atomic_fetch_sub(&devices[device].n_graphs, 1);
     free(graph);
+}
+
+/* Models may have been destroyed since their graphs were released. */
+static void graphs_reap_locked(int device)
+{
+    struct graph *graph, *next;
+
+    for (graph = LIST_FIRST(&devices[device].graphs); graph != NULL; graph = next) {
+        next = LIST_NEXT(graph, link);
+        graph_reap_locked(device, graph);
+    }
 }
 
 void *aclmem_torch_try_malloc(ssize_t size, int device, void *stream)
@@ -231,8 +266,12 @@ void aclmem_torch_reset(void)
     for (int i = 0; i < MAX_DEVICES; i++) {
         aclmem_pool *pool = atomic_load(&devices[i].pool);
 
-        if (pool != NULL)
-            aclmem_pool_trim(pool, 0);
+        if (pool == NULL)
+            continue;
+        pthread_mutex_lock(&lock);
+        graphs_reap_locked(i);
+        pthread_mutex_unlock(&lock);
+        aclmem_pool_trim(pool, 0);
     }
 }
 
@@ -316,6 +355,9 @@ void aclmem_torch_begin_allocate_to_pool(int device, uint64_t id_0, uint64_t id_
         return;
     pthread_mutex_lock(&lock);
     graph = graph_find_locked(device, id_0, id_1);
+    if (graph != NULL)
+        graph->is_released = false;
+    graphs_reap_locked(device);
     if (graph == NULL) {
         graph = calloc(1, sizeof *graph);
         if (graph != NULL)
@@ -333,7 +375,6 @@ void aclmem_torch_begin_allocate_to_pool(int device, uint64_t id_0, uint64_t id_
     if (graph != NULL) {
         aclmem_pool_freeze(graph->pool, 1);
         graph->is_open = true;
-        graph->is_released = false;
         freeze_update_locked(device);
     }
     pthread_mutex_unlock(&lock);
@@ -365,7 +406,7 @@ void aclmem_torch_release_pool(int device, uint64_t id_0, uint64_t id_1)
         graph->is_open = false;
         graph->is_released = true;
         aclmem_pool_freeze(graph->pool, 0);
-        graph_reap_locked(device, graph);
+        graphs_reap_locked(device);
         freeze_update_locked(device);
     }
     pthread_mutex_unlock(&lock);

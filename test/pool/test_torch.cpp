@@ -250,6 +250,42 @@ static void a_released_pool_may_begin_again(void *stream)
     aclmem_torch_release_pool(0, 9, 3);
 }
 
+/* A replay writes its block, which PyTorch has freed, with its pool. */
+static void a_pool_lives_as_long_as_its_models(void *stream)
+{
+    aclrtStream captured = stream;
+    aclmdlRI models[2];
+    uint8_t byte = 0;
+    void *a = nullptr, *b;
+    size_t held;
+
+    for (int i = 0; i < 2; i++) {
+        REQUIRE(aclmdlRICaptureBegin(captured, ACL_MODEL_RI_CAPTURE_MODE_RELAXED) == 0);
+        aclmem_torch_begin_allocate_to_pool(0, 9, 4, nullptr);
+        a = aclmem_torch_malloc(4 * mb, 0, stream);
+        REQUIRE(aclrtMemsetAsync(a, 4 * mb, 7, 4 * mb, captured) == 0);
+        aclmem_torch_free(a, 4 * mb, 0, stream);
+        aclmem_torch_end_allocate_to_pool(0, 9, 4);
+        REQUIRE(aclmdlRICaptureEnd(captured, &models[i]) == 0);
+    }
+    aclmem_torch_release_pool(0, 9, 4);
+    aclmem_torch_reset();
+    held = stats_now().held;
+    for (int i = 0; i < 2; i++) {
+        b = aclmem_torch_malloc(4 * mb, 0, stream);
+        REQUIRE(b != a);
+        REQUIRE(aclmdlRIExecuteAsync(models[i], captured) == 0);
+        REQUIRE(aclrtSynchronizeStream(captured) == 0);
+        REQUIRE(aclrtMemcpy(&byte, 1, a, 1, ACL_MEMCPY_DEVICE_TO_HOST) == 0);
+        REQUIRE(byte == 7);
+        aclmem_torch_free(b, 4 * mb, 0, stream);
+        REQUIRE(aclmdlRIDestroy(models[i]) == 0);
+        aclmem_torch_reset();
+        REQUIRE((stats_now().held < held) == (i == 1));
+    }
+    REQUIRE(aclrtMemcpy(&byte, 1, a, 1, ACL_MEMCPY_DEVICE_TO_HOST) != 0);
+}
+
 /* Without a lock around the other threads' calls the graph's pool ends under one of them. */
 static void a_graph_ends_while_other_threads_ask_for_blocks(void *stream)
 {
@@ -334,6 +370,8 @@ int main(int argc, char **argv)
     nothing_is_recorded_while_a_graph_is_captured(is_cuda, stream);
     a_block_of_a_graph_may_be_used_on_a_second_stream(is_cuda, stream);
     a_released_pool_may_begin_again(stream);
+    if (!is_cuda)
+        a_pool_lives_as_long_as_its_models(stream);
     a_graph_ends_while_other_threads_ask_for_blocks(stream);
     a_thread_without_a_device_frees(stream);
     a_fraction_limits_the_pool(stream);
