@@ -48,14 +48,16 @@ EXPORT aclError aclmem_host_view_end(void *hostPtr)
 EXPORT aclError aclmem_get_stats(aclmem_stats *stats)
 {
     AM_READ_SECTION;
+    struct am_phys_sums sums;
 
     am_error_function = __func__;
     AM_REQUIRE_NONNULL(stats);
     am_check_settle();
+    sums = am_phys_sum();
     *stats = (aclmem_stats){
         .reservations = am_vspace.n_reservations,
-        .handles = am_phys_count(),
-        .mappings = am_counter_sum(&am_vspace.n_mappings),
+        .handles = sums.n_physes,
+        .mappings = sums.n_mappings,
         .contexts = am_context_count(),
         .views = am_view_count(),
         .warnings = am_log_warnings(),

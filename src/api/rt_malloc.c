@@ -255,7 +255,7 @@ static size_t usage_collect(struct am_domain *domain, aclrtMemUsageInfo *usage)
 {
     struct am_heap *heap = am_heap_of(domain->device, AM_HEAP_DEVICE);
     size_t in_use = am_domain_in_use(domain);
-    size_t peak = am_domain_peak(domain);
+    size_t peak = am_ledger_peak(domain->ledger, domain->column);
     size_t others = 0;
     size_t n = 1;
 

@@ -136,7 +136,7 @@ void *am_named_alloc(enum am_kind kind, size_t size)
         free(object);
         return NULL;
     }
-    object->refs = 1;
+    atomic_init(&object->refs, 1);
     object->kind = kind;
     return object;
 }

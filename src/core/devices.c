@@ -113,7 +113,7 @@ static void domain_close(_Atomic(struct am_domain *) *slot)
     am_heap_close(domain);
     am_epoch_synchronize(); /* no section enters memory or has found it without a reference */
     am_phys_kill_all(domain);
-    am_domain_unuse(domain);
+    am_ledger_unuse(domain->ledger, domain->column);
     am_domain_put(domain);
 }
 
@@ -225,7 +225,7 @@ aclError am_device_reset(struct am_device *device, bool is_forced)
     am_phys_kill_all(domain);
     am_lock(&am_devices.lock);
     if (domain != NULL && device->n_set == 0 && device->primary == NULL)
-        am_domain_unuse(domain);
+        am_ledger_unuse(domain->ledger, domain->column);
     am_unlock(&am_devices.lock);
     return ACL_SUCCESS;
 }

@@ -53,11 +53,14 @@ bool am_watch_is_reserved(uintptr_t addr)
 
 struct am_watch_left am_watch_count(void)
 {
-    struct am_watch_left left = {.handles = am_phys_count()};
+    struct am_watch_left left = {0};
+    struct am_phys_sums sums;
 
     am_epoch_enter();
-    left.size = am_phys_size();
+    sums = am_phys_sum();
     am_epoch_leave();
+    left.handles = sums.n_physes;
+    left.size = sums.size;
     left.blocks = am_heap_count(AM_HEAP_DEVICE, &left.size);
     left.host_blocks = am_heap_count(AM_HEAP_HOST, &left.size);
     left.managed_blocks = am_managed_count(&left.size);

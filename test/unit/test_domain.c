@@ -40,7 +40,7 @@ static void a_charge_counts_until_it_is_dropped(void **state)
         am_domain_uncharge(domain, am_shard(), AM_CHUNK);
         assert_int_equal(am_domain_in_use(domain), 0);
     }
-    assert_int_equal(am_domain_peak(domain), AM_CHUNK);
+    assert_int_equal(am_ledger_peak(domain->ledger, domain->column), AM_CHUNK);
 }
 
 #define N_PAIRS 20000

@@ -101,6 +101,16 @@ static void a_credit_is_charged_before_free_bytes(void **state)
     am_ledger_put(a);
 }
 
+static void shared_bytes_are_no_credit(void **state)
+{
+    struct am_ledger *a = open_shared();
+
+    share(a, 0, CAPACITY);
+    assert_int_equal(am_ledger_in_use(a, 0), CAPACITY);
+    assert_false(charge(a, 0, 1));
+    am_ledger_put(a);
+}
+
 static const char *charge_all(struct worker *self)
 {
     self->index = am_shard();
@@ -486,6 +496,7 @@ int main(void)
         claim(a_device_is_full_whichever_process_filled_it),
         claim(freed_bytes_are_free_for_all_processes),
         claim(a_credit_is_charged_before_free_bytes),
+        claim(shared_bytes_are_no_credit),
         claim(a_thread_frees_bytes_that_another_charged),
         claim(the_largest_device_is_counted_to_its_last_chunk),
         claim(the_three_that_hold_most_are_named_in_order),

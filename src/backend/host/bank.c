@@ -284,7 +284,7 @@ aclError host_mem_create(struct am_bank *bank, size_t size, int node, struct am_
 
     mem->bank = bank;
     mem->size = size;
-    host_mem(mem)->gate = 0;
+    atomic_init(&host_mem(mem)->gate, 0);
     rc = bank->spec.is_isolated ? mem_create_frames(mem)
          : bank->spec.is_pinned ? host_pinned_create(mem)
                                 : mem_create_store(mem, node);

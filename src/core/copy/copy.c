@@ -460,7 +460,7 @@ AM_HOT static aclError copy_submit(struct am_transfer *transfer, struct am_strea
         return rc;
     }
     AM_TRY(copy_make(transfer, false, &ct));
-    outcome.has_run = false;
+    atomic_init(&outcome.has_run, false);
     ct->outcome = &outcome;
     /* A device executes a short copy itself. */
     ct->task.is_short =

@@ -45,12 +45,6 @@ bool am_domain_trim(struct am_domain *domain)
 
 #define CLOSED 1u /* in `entered` */
 
-/* The domain's column in its ledger. */
-static int32_t column(const struct am_domain *domain)
-{
-    return domain->device < 0 ? 0 : domain->driver;
-}
-
 aclError am_domain_create(int32_t device, int32_t driver, size_t capacity,
                           struct am_ledger *ledger, struct am_domain **ret_domain)
 {
@@ -70,6 +64,7 @@ aclError am_domain_create(int32_t device, int32_t driver, size_t capacity,
     }
     domain->device = device;
     domain->driver = driver;
+    domain->column = device < 0 ? 0 : driver;
     domain->capacity = capacity;
     domain->is_isolated = device >= 0 && am_option_number(AM_OPTION_isolate) != 0;
     domain->commit_now = device >= 0 && am_option_number(AM_OPTION_commit) != 0;
@@ -88,7 +83,7 @@ void am_domain_put(struct am_domain *domain)
 {
     if (domain == NULL || !am_ref_drop(&domain->refs))
         return;
-    am_assert(am_ledger_held(domain->ledger, column(domain)) == 0);
+    am_assert(am_ledger_held(domain->ledger, domain->column) == 0);
     for (int i = 0; i < AM_BANK_COUNT; i++) {
         if (domain->bank[i] != NULL)
             domain->bank[i]->ops->bank_close(domain->bank[i]);
@@ -128,19 +123,14 @@ void am_domain_close(struct am_domain *domain)
 
 size_t am_domain_in_use(struct am_domain *domain)
 {
-    return am_ledger_held(domain->ledger, column(domain)) +
-           am_ledger_shared(domain->ledger, column(domain));
-}
-
-size_t am_domain_peak(struct am_domain *domain)
-{
-    return am_ledger_peak(domain->ledger, column(domain));
+    return am_ledger_held(domain->ledger, domain->column) +
+           am_ledger_shared(domain->ledger, domain->column);
 }
 
 /* The bytes that are left; of a device, the ledger counts all processes. */
 static size_t domain_left(struct am_domain *domain)
 {
-    size_t used = am_ledger_in_use(domain->ledger, column(domain));
+    size_t used = am_ledger_in_use(domain->ledger, domain->column);
 
     return used < domain->capacity ? domain->capacity - used : 0;
 }
@@ -150,11 +140,6 @@ aclError am_domain_use(struct am_domain *domain)
     if (domain->device < 0)
         return ACL_SUCCESS;
     return am_ledger_use(domain->ledger, domain->driver, am_setup.product->n_processes);
-}
-
-void am_domain_unuse(struct am_domain *domain)
-{
-    am_ledger_unuse(domain->ledger, column(domain));
 }
 
 aclError am_domain_free(struct am_domain *domain, size_t *ret_size)
@@ -198,22 +183,16 @@ static aclError domain_fail(struct am_domain *domain, size_t size, size_t asked)
 aclError am_domain_charge(struct am_domain *domain, size_t size, size_t asked)
 {
     AM_TRY(am_domain_use(domain));
-    if (am_ledger_charge(domain->ledger, column(domain), size) ||
+    if (am_ledger_charge(domain->ledger, domain->column, size) ||
         (size <= domain->capacity && collect != NULL && collect() &&
-         am_ledger_charge(domain->ledger, column(domain), size)))
+         am_ledger_charge(domain->ledger, domain->column, size)))
         return ACL_SUCCESS;
     return domain_fail(domain, size, asked);
 }
 
 void am_domain_uncharge(struct am_domain *domain, unsigned shard, size_t size)
 {
-    am_ledger_uncharge(domain->ledger, column(domain), shard, size);
-}
-
-aclError am_domain_share(struct am_domain *domain, unsigned shard, size_t size,
-                         uint64_t *ret_share)
-{
-    return am_ledger_share_add(domain->ledger, column(domain), shard, size, ret_share);
+    am_ledger_uncharge(domain->ledger, domain->column, shard, size);
 }
 
 /* The kind of bank that the options ask for. */

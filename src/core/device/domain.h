@@ -36,7 +36,8 @@ struct am_domain {
     int32_t device; /* logical id; -1: the host */
     int32_t driver; /* the driver's id of the same */
     size_t capacity;
-    struct am_ledger *ledger;         /* of the host: a private one */
+    struct am_ledger *ledger; /* of the host: a private one */
+    int32_t column;           /* in the ledger: the driver's id, or 0 for the host */
     const struct am_reclaim *reclaim; /* NULL: no heap */
     bool is_isolated; /* the options of the library's start, for the bank */
     bool commit_now;
@@ -56,14 +57,11 @@ void am_domain_put(struct am_domain *domain);
  * for reuse is not counted.
  */
 size_t am_domain_in_use(struct am_domain *domain);
-/* The most that was charged. */
-size_t am_domain_peak(struct am_domain *domain);
 /*
  * The process uses the device, if it does not already: 207005 when too many do.  It ends
- * with am_domain_unuse().
+ * with am_ledger_unuse().
  */
 aclError am_domain_use(struct am_domain *domain);
-void am_domain_unuse(struct am_domain *domain);
 
 /* Bytes that can still be allocated, if the device really has them. */
 aclError am_domain_free(struct am_domain *domain, size_t *ret_size);
@@ -74,13 +72,6 @@ aclError am_domain_free(struct am_domain *domain, size_t *ret_size);
  */
 aclError am_domain_charge(struct am_domain *domain, size_t size, size_t asked);
 void am_domain_uncharge(struct am_domain *domain, unsigned shard, size_t size);
-
-/*
- * `size` bytes that were charged become a share of the ledger, which is left with
- * am_ledger_share_leave() instead of am_domain_uncharge().
- */
-aclError am_domain_share(struct am_domain *domain, unsigned shard, size_t size,
-                         uint64_t *ret_share);
 
 /*
  * Memory that the heaps keep for reuse: it is not charged, but a real device has less free

@@ -234,8 +234,8 @@ aclError am_share_offer(struct am_phys *phys, enum am_share_kind kind, size_t as
     rc = phys->mem.bank->ops->mem_export(&phys->mem, &fd);
     /* If a later step fails, the completed steps stay: the next try uses them. */
     if (rc == ACL_SUCCESS && phys->share == 0 && phys->domain->device >= 0)
-        rc =
-            am_domain_share(phys->domain, phys->charged_by, phys->mem.size, &phys->share);
+        rc = am_ledger_share_add(phys->domain->ledger, phys->domain->column,
+                                 phys->charged_by, phys->mem.size, &phys->share);
     if (rc == ACL_SUCCESS) {
         desc = desc_make(phys, asked);
         memcpy(what.bytes, &desc, sizeof desc);

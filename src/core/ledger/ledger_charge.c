@@ -209,9 +209,8 @@ bool am_ledger_charge(struct am_ledger *ledger, int32_t device, size_t size)
     return is_charged;
 }
 
-/* The bytes become credit, and what is above the limit of a credit is free. */
-void am_ledger_uncharge(struct am_ledger *ledger, int32_t device, unsigned shard,
-                        size_t size)
+void ledger_uncharge(struct am_ledger *ledger, int32_t device, unsigned shard,
+                     size_t size, bool is_free)
 {
     uint64_t part = ledger->config.capacity[device] / CREDIT_PART;
     uint64_t credit =
@@ -225,9 +224,19 @@ void am_ledger_uncharge(struct am_ledger *ledger, int32_t device, unsigned shard
 
     do {
         used = USED(word) > n ? USED(word) - n : 0;
-        granted = GRANTED(word) < used + credit ? GRANTED(word) : used + credit;
+        granted = GRANTED(word);
+        if (!is_free)
+            granted = granted > n ? granted - n : 0;
+        else if (granted > used + credit)
+            granted = used + credit;
     } while (!atomic_compare_exchange_weak(account, &word, granted << 32 | used));
     ledger_notify(ledger, device);
+}
+
+void am_ledger_uncharge(struct am_ledger *ledger, int32_t device, unsigned shard,
+                        size_t size)
+{
+    ledger_uncharge(ledger, device, shard, size, true);
 }
 
 /* ---- streams and models ---- */

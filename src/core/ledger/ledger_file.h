@@ -206,6 +206,12 @@ void ledger_sweep_locked(struct am_ledger *ledger) AM_REQUIRES(ledger->lock);
 
 /* Charges without the lock; false: the device seems full. */
 bool ledger_try_charge(struct am_ledger *ledger, int32_t device, size_t size);
+/*
+ * The bytes become credit, and are free above the limit of a credit.  With is_free false, they
+ * stay in use as a share, and are no credit.
+ */
+void ledger_uncharge(struct am_ledger *ledger, int32_t device, unsigned shard,
+                     size_t size, bool is_free);
 /* Bytes that the process of a slot has in use. */
 uint64_t ledger_used(const struct am_ledger *ledger, unsigned slot, int32_t device);
 

@@ -186,7 +186,7 @@ static uint64_t share_write_locked(struct am_ledger *ledger, unsigned index,
     am_step();
     atomic_fetch_add(&ledger->head->shared[device], size);
     am_step();
-    am_ledger_uncharge(ledger, device, shard, size);
+    ledger_uncharge(ledger, device, shard, size, false);
     return generation << INDEX_BITS | index;
 }
 

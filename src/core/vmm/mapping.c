@@ -34,7 +34,7 @@ static struct am_mapping *mapping_alloc(uintptr_t start, size_t asked, size_t si
 
     if (mapping == NULL)
         return NULL;
-    mapping->refs = 1;
+    atomic_init(&mapping->refs, 1); /* no lookup finds it yet */
     mapping->start = start;
     mapping->asked = asked;
     mapping->size = size;
@@ -43,8 +43,8 @@ static struct am_mapping *mapping_alloc(uintptr_t start, size_t asked, size_t si
     mapping->home = phys->home;
     mapping->is_remote = (phys->mem.bank->ops->caps & AM_CAP_REMOTE) != 0;
     mapping->page_shift = (uint8_t)__builtin_ctz(am_attr_page_size(am_phys_attr(phys)));
-    mapping->can_read = bits;
-    mapping->can_write = bits;
+    atomic_init(&mapping->can_read, bits);
+    atomic_init(&mapping->can_write, bits);
     return mapping;
 }
 
@@ -122,8 +122,6 @@ static void mapping_remove_locked(struct am_mapping *mapping)
     phys->n_mappings--;
     am_latch_give(&phys->lock);
     r->n_mappings--;
-    if (mapping->owner == NULL)
-        am_counter_add(&am_vspace.n_mappings, UINT64_MAX);
 }
 
 /* Unmaps and removes the mapping of killed memory, unless another thread has done so. */
@@ -422,8 +420,6 @@ static aclError bind_locked(struct am_reservation *r, uintptr_t addr, size_t ask
         r->device = phys->domain->device;
         r->is_imported = phys->is_imported;
     }
-    if (r->owner == NULL)
-        am_counter_add(&am_vspace.n_mappings, 1);
     chunks_set(r, mapping, mapping);
     return ACL_SUCCESS;
 

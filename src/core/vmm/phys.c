@@ -13,8 +13,6 @@
 #include "core/ledger/ledger.h"
 #include "core/vmm/vspace.h"
 
-static struct am_counter n_physes;
-
 /* The domain and the NUMA node (-1: any) that a location names. */
 static aclError location_find(const aclrtMemLocation *location,
                               struct am_domain **ret_domain, int *ret_node)
@@ -201,8 +199,7 @@ static aclError phys_enter(struct am_phys *phys, enum user user, void **ret_hand
     phys->entered_by = (uint8_t)am_shard();
     if (user == USER_PROGRAM) {
         phys->is_program = true;
-        phys->handle_refs = 1;
-        am_counter_add(&n_physes, 1);
+        atomic_init(&phys->handle_refs, 1);
         *ret_handle = am_named_publish(&phys->named);
     } else if (user == USER_OWNER) {
         (void)am_named_publish(&phys->named); /* am_phys_kill_all() finds it */
@@ -318,15 +315,10 @@ struct am_phys *am_phys_ref(struct am_phys *phys)
 
 void am_phys_put(struct am_phys *phys)
 {
-    bool is_program;
-
     if (!am_ref_drop(&phys->named.refs))
         return;
     am_assert(phys->handle_refs == 0 && phys->n_mappings == 0);
-    is_program = phys->is_program;
     phys_unmake(phys);
-    if (is_program)
-        am_counter_add(&n_physes, UINT64_MAX);
 }
 
 static aclError refuse_dead(void *handle)
@@ -451,18 +443,20 @@ void am_phys_kill_all(struct am_domain *domain)
     }
 }
 
-uint64_t am_phys_size(void)
+struct am_phys_sums am_phys_sum(void)
 {
-    const struct am_phys *phys;
-    uint64_t size = 0;
+    struct am_phys_sums sums = {0};
+    struct am_phys *phys;
     uint32_t at = 0;
 
-    while ((phys = am_named_next(AM_KIND_PHYS, &at)) != NULL)
-        size += phys->is_program && !phys->is_killed ? phys->mem.size : 0;
-    return size;
-}
-
-uint64_t am_phys_count(void)
-{
-    return am_counter_sum(&n_physes);
+    while ((phys = am_named_next(AM_KIND_PHYS, &at)) != NULL) {
+        if (!phys->is_program)
+            continue;
+        am_latch_take(&phys->lock);
+        sums.n_physes++;
+        sums.n_mappings += phys->n_mappings;
+        sums.size += phys->is_killed ? 0 : phys->mem.size;
+        am_latch_give(&phys->lock);
+    }
+    return sums;
 }

@@ -130,8 +130,12 @@ bool am_phys_end_export(struct am_phys *phys);
 /* All memory of a domain: mappings go, handles die; work in flight keeps what it holds. */
 void am_phys_kill_all(struct am_domain *domain);
 
-/* How many pieces of physical memory are alive, and their bytes, except in reset devices. */
-uint64_t am_phys_count(void);
-uint64_t am_phys_size(void);
+/* The program's physical memory that is alive; called in a read section. */
+struct am_phys_sums {
+    uint64_t n_physes;
+    uint64_t n_mappings;
+    uint64_t size; /* except in devices that were reset */
+};
+struct am_phys_sums am_phys_sum(void);
 
 #endif

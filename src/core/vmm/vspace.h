@@ -156,7 +156,6 @@ struct am_vspace {
     LIST_HEAD(, am_reservation) all;      /* lock */
     struct am_address_index reservations; /* written under lock */
     _Atomic uint64_t n_reservations;      /* the program's */
-    struct am_counter n_mappings;         /* the program's */
     struct am_region region;              /* lock */
 };
 
