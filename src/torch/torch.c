@@ -47,6 +47,7 @@ struct device {
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct device devices[MAX_DEVICES];
+static unsigned n_open; /* lock; graphs of all devices that are being captured */
 static bool is_cuda;    /* lock */
 static bool is_started; /* lock */
 static _Thread_local char why[512];
@@ -186,28 +187,29 @@ static struct graph *graph_find_locked(int device, uint64_t id_0, uint64_t id_1)
     return NULL;
 }
 
-/* A released graph without blocks and models goes. */
-static void graph_reap_locked(int device, struct graph *graph)
+/*
+ * Destroys the pools of released graphs without blocks and models.  A pool that is destroyed waits
+ * for the device, which would end a capture: the end of the last capture comes here, too.
+ */
+static void graphs_reap_locked(void)
 {
-    aclmem_pool_stats stats;
+    for (int i = 0; i < MAX_DEVICES && n_open == 0; i++) {
+        struct graph *graph, *next;
 
-    if (!graph->is_released ||
-        aclmem_pool_get_stats(graph->pool, &stats) != ACL_SUCCESS || stats.n_live > 0 ||
-        aclmem_pool_destroy(graph->pool) != ACL_SUCCESS)
-        return;
-    LIST_REMOVE(graph, link);
-    atomic_fetch_sub(&devices[device].n_graphs, 1);
-    free(graph);
-}
+        for (graph = LIST_FIRST(&devices[i].graphs); graph != NULL; graph = next) {
+            aclmem_pool_stats stats;
 
-/* Models may have been destroyed since their graphs were released. */
-static void graphs_reap_locked(int device)
-{
-    struct graph *graph, *next;
-
-    for (graph = LIST_FIRST(&devices[device].graphs); graph != NULL; graph = next) {
-        next = LIST_NEXT(graph, link);
-        graph_reap_locked(device, graph);
+            next = LIST_NEXT(graph, link);
+            if (!graph->is_released)
+                continue;
+            aclmem_pool_freeze(graph->pool, 0);
+            if (aclmem_pool_get_stats(graph->pool, &stats) != ACL_SUCCESS ||
+                stats.n_live > 0 || aclmem_pool_destroy(graph->pool) != ACL_SUCCESS)
+                continue;
+            LIST_REMOVE(graph, link);
+            atomic_fetch_sub(&devices[i].n_graphs, 1);
+            free(graph);
+        }
     }
 }
 
@@ -232,16 +234,14 @@ void *aclmem_torch_try_malloc(ssize_t size, int device, void *stream)
 
 static void graph_free(int device, void *ptr)
 {
-    struct graph *graph, *next;
+    struct graph *graph;
 
     pthread_mutex_lock(&lock);
-    for (graph = LIST_FIRST(&devices[device].graphs); graph != NULL; graph = next) {
-        next = LIST_NEXT(graph, link);
-        if (aclmem_pool_free(graph->pool, ptr) == ACL_SUCCESS) {
-            graph_reap_locked(device, graph);
+    LIST_FOREACH (graph, &devices[device].graphs, link) {
+        if (aclmem_pool_free(graph->pool, ptr) == ACL_SUCCESS)
             break;
-        }
     }
+    graphs_reap_locked();
     pthread_mutex_unlock(&lock);
 }
 
@@ -263,15 +263,15 @@ void aclmem_torch_init(int n_devices)
 
 void aclmem_torch_reset(void)
 {
+    /* Models may have been destroyed since their graphs were released. */
+    pthread_mutex_lock(&lock);
+    graphs_reap_locked();
+    pthread_mutex_unlock(&lock);
     for (int i = 0; i < MAX_DEVICES; i++) {
         aclmem_pool *pool = atomic_load(&devices[i].pool);
 
-        if (pool == NULL)
-            continue;
-        pthread_mutex_lock(&lock);
-        graphs_reap_locked(i);
-        pthread_mutex_unlock(&lock);
-        aclmem_pool_trim(pool, 0);
+        if (pool != NULL)
+            aclmem_pool_trim(pool, 0);
     }
 }
 
@@ -357,7 +357,7 @@ void aclmem_torch_begin_allocate_to_pool(int device, uint64_t id_0, uint64_t id_
     graph = graph_find_locked(device, id_0, id_1);
     if (graph != NULL)
         graph->is_released = false;
-    graphs_reap_locked(device);
+    graphs_reap_locked();
     if (graph == NULL) {
         graph = calloc(1, sizeof *graph);
         if (graph != NULL)
@@ -374,27 +374,15 @@ void aclmem_torch_begin_allocate_to_pool(int device, uint64_t id_0, uint64_t id_
     }
     if (graph != NULL) {
         aclmem_pool_freeze(graph->pool, 1);
+        n_open += !graph->is_open;
         graph->is_open = true;
         freeze_update_locked(device);
     }
     pthread_mutex_unlock(&lock);
 }
 
-void aclmem_torch_end_allocate_to_pool(int device, uint64_t id_0, uint64_t id_1)
-{
-    struct graph *graph;
-
-    if (!is_device(device))
-        return;
-    pthread_mutex_lock(&lock);
-    graph = graph_find_locked(device, id_0, id_1);
-    if (graph != NULL)
-        graph->is_open = false;
-    freeze_update_locked(device);
-    pthread_mutex_unlock(&lock);
-}
-
-void aclmem_torch_release_pool(int device, uint64_t id_0, uint64_t id_1)
+/* The capture of the graph is over; is_released: and the graph is gone. */
+static void graph_close(int device, uint64_t id_0, uint64_t id_1, bool is_released)
 {
     struct graph *graph;
 
@@ -403,13 +391,23 @@ void aclmem_torch_release_pool(int device, uint64_t id_0, uint64_t id_1)
     pthread_mutex_lock(&lock);
     graph = graph_find_locked(device, id_0, id_1);
     if (graph != NULL) {
+        n_open -= graph->is_open;
         graph->is_open = false;
-        graph->is_released = true;
-        aclmem_pool_freeze(graph->pool, 0);
-        graphs_reap_locked(device);
-        freeze_update_locked(device);
+        graph->is_released |= is_released;
     }
+    freeze_update_locked(device);
+    graphs_reap_locked();
     pthread_mutex_unlock(&lock);
+}
+
+void aclmem_torch_end_allocate_to_pool(int device, uint64_t id_0, uint64_t id_1)
+{
+    graph_close(device, id_0, id_1, false);
+}
+
+void aclmem_torch_release_pool(int device, uint64_t id_0, uint64_t id_1)
+{
+    graph_close(device, id_0, id_1, true);
 }
 
 /* The device's own pool and those of its graphs. */

@@ -26,6 +26,15 @@ static aclmem_pool_stats stats_now()
 
 /* The pool's events on AscendCL's streams. */
 static int n_records;
+static int n_waits; /* for the device: during a capture they end it */
+
+aclError aclrtSynchronizeDevice()
+{
+    static auto wait = reinterpret_cast<aclError (*)()>(dlsym(RTLD_NEXT, "aclrtSynchronizeDevice"));
+
+    n_waits++;
+    return wait();
+}
 
 aclError aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
 {
@@ -286,6 +295,23 @@ static void a_pool_lives_as_long_as_its_models(void *stream)
     REQUIRE(aclrtMemcpy(&byte, 1, a, 1, ACL_MEMCPY_DEVICE_TO_HOST) != 0);
 }
 
+static void no_pool_ends_while_a_graph_is_captured(bool is_cuda, void *stream)
+{
+    void *block;
+    int n = n_waits;
+
+    aclmem_torch_begin_allocate_to_pool(0, 9, 5, nullptr);
+    block = aclmem_torch_malloc(4 * mb, 0, stream);
+    aclmem_torch_end_allocate_to_pool(0, 9, 5);
+    aclmem_torch_begin_allocate_to_pool(0, 9, 6, nullptr);
+    aclmem_torch_release_pool(0, 9, 5);
+    aclmem_torch_free(block, 4 * mb, 0, stream); /* its last block */
+    REQUIRE(n_waits == n);
+    aclmem_torch_end_allocate_to_pool(0, 9, 6);
+    REQUIRE(is_cuda || n_waits > n);
+    aclmem_torch_release_pool(0, 9, 6);
+}
+
 /* Without a lock around the other threads' calls the graph's pool ends under one of them. */
 static void a_graph_ends_while_other_threads_ask_for_blocks(void *stream)
 {
@@ -372,6 +398,7 @@ int main(int argc, char **argv)
     a_released_pool_may_begin_again(stream);
     if (!is_cuda)
         a_pool_lives_as_long_as_its_models(stream);
+    no_pool_ends_while_a_graph_is_captured(is_cuda, stream);
     a_graph_ends_while_other_threads_ask_for_blocks(stream);
     a_thread_without_a_device_frees(stream);
     a_fraction_limits_the_pool(stream);
