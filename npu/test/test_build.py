@@ -66,6 +66,7 @@ def test_a_compiler_that_links_the_cxx_library_statically_does_no_harm(npu, tmp_
     source, target = tmp_path / "print.cpp", str(tmp_path / "print.so")
     source.write_text("""
         #include <c10/util/Exception.h>
+        #include <cstring>
         extern "C" __attribute__((visibility("default"))) int is_right(int number)
         {
             try {
