@@ -522,6 +522,8 @@ int pool_use_count(PoolId id)
 
 void pool_begin(int device, PoolId id, bool is_capture)
 {
+    if (memory.current && memory.current->begin_pool != nullptr)
+        memory.current->begin_pool(device, id, nullptr);
     std::lock_guard<std::recursive_mutex> guard(memory.lock);
     DeviceMemory &m = memory.devices[device];
 
@@ -531,6 +533,8 @@ void pool_begin(int device, PoolId id, bool is_capture)
 
 void pool_end(int device, PoolId id)
 {
+    if (memory.current && memory.current->end_pool != nullptr)
+        memory.current->end_pool(device, id);
     std::lock_guard<std::recursive_mutex> guard(memory.lock);
     auto &redirects = memory.devices[device].redirects;
 
@@ -557,6 +561,8 @@ void pool_release(int device, PoolId id)
         if (!is_unused(*found->second))
             return;
     }
+    if (memory.current && memory.current->release_pool != nullptr)
+        memory.current->release_pool(device, id);
     segments_free(device, [id](const Pool &pool) { return pool.id == id && is_unused(pool); });
 }
 

@@ -240,6 +240,42 @@ def test_a_pluggable_allocator_as_current_receives_tensors(allocator_library):
         "print(y)\n" % allocator_library) == "500.0\n"
 
 
+def test_the_pool_of_aclmem_is_an_allocator():
+    """libaclmem_pool holds little more than the blocks.  A graph keeps its memory, and may end during a later capture."""
+    from test_devices import python
+
+    output = python("""
+import torch, aclmem.npu, aclmem.torch
+npu, MB = torch.npu, 1 << 20
+aclmem.torch.install("npu")
+blocks = [torch.full((n * MB,), n, dtype=torch.uint8, device="npu") for n in (1, 3, 25)]
+assert [int(b.long().sum()) // (n * MB) for b, n in zip(blocks, (1, 3, 25))] == [1, 3, 25]
+assert npu.memory_allocated() == npu.memory.memory_allocated() == 29 * MB and npu.get_allocator_backend() == "pluggable"
+npu.synchronize()
+npu.empty_cache()
+assert npu.memory_reserved() == 30 * MB, npu.memory_reserved()
+x, graphs, results = torch.ones(1000, device="npu"), [], []
+for i in range(3):
+    graph = npu.NPUGraph()
+    with npu.graph(graph):
+        if i == 1:
+            del graphs[0], results[0]
+        y = x + i
+        z = y * 2
+        del y
+        w = z + 1
+    graphs.append(graph), results.append(w)
+x.fill_(5)
+for graph in graphs: graph.replay()
+print([r[0].item() for r in results])
+try:
+    torch.empty(1 << 45, dtype=torch.uint8, device="npu")
+except torch.OutOfMemoryError as error:
+    print("bytes (33554432.0 MB) asked for" in str(error))
+""")
+    assert output.startswith("[13.0, 15.0]\nTrue\n"), output
+
+
 def test_settings_are_checked(clean):
     with pytest.raises(Exception, match="[Uu]nsupported setting|[Uu]nrecognized"):
         clean.memory._set_allocator_settings("colour:blue")

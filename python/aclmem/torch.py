@@ -4,7 +4,8 @@
     aclmem.torch.install()
 
 before the first tensor on the device.  On an NVIDIA GPU the pool runs through aclmem's CUDA backend; with torch_npu on
-an NPU, through the vendor's library or aclmem's.  Importing this module touches nothing of CUDA.
+an NPU, through the vendor's library or aclmem's; install("npu") after `import aclmem.npu` is for the device npu of
+aclmem.  Importing this module touches nothing of CUDA.
 
 Replaced at install(), with PyTorch's names and keys, since PyTorch itself has no figures of a pluggable allocator:
 memory_allocated, max_memory_allocated, memory_reserved, max_memory_reserved, memory_stats, memory_snapshot,
@@ -15,6 +16,7 @@ import ctypes
 import importlib
 import json
 import os
+import sys
 
 SIZES = 48  # ACLMEM_POOL_SIZES
 LIBRARY = "libaclmem_torch.so"
@@ -42,7 +44,7 @@ HOOKS = {
     "set_end_allocate_to_pool_fn": "aclmem_torch_end_allocate_to_pool",
     "set_release_pool": "aclmem_torch_release_pool",
 }
-# torch_npu gives these a C++ object, which a function in C cannot use.
+# torch_npu, but not aclmem.npu, gives these a C++ object, which a function in C cannot use.
 NOT_FOR_NPU = ("set_record_stream_fn", "set_base_alloc_fn")
 
 # PyTorch's keys: each of these has a number for each part of its pools and each kind; a number that a pool does not have is 0.
@@ -168,14 +170,14 @@ REPLACED = (
 ).split()
 
 
-def _plug(module, kind, path):
+def _plug(kind, path, without=()):
     """PyTorch's object for our two functions, with all hooks that it knows."""
     library = ctypes.CDLL(path)
     plugged = kind(path, "aclmem_torch_malloc", "aclmem_torch_free")
     inside = getattr(plugged, "_allocator", None)
     inside = inside() if callable(inside) else inside
     for setter, function in HOOKS.items():
-        if hasattr(inside, setter) and not (module.endswith("npu") and setter in NOT_FOR_NPU):
+        if hasattr(inside, setter) and setter not in without:
             getattr(inside, setter)(ctypes.cast(getattr(library, function), ctypes.c_void_p).value)
     return library, plugged
 
@@ -188,12 +190,13 @@ def _framework(name):
 
 
 def install(backend=None):
-    """Makes the pool the allocator of torch.cuda, or, with backend="npu", of torch_npu.  Returns the Allocator."""
+    """Makes the pool the allocator of torch.cuda, or, with backend="npu", of torch_npu or aclmem.npu.  Returns the Allocator."""
     global _installed
     if _installed is not None:
         return _installed
     if backend is None:
         backend = "cuda"
+    ours = backend == "npu" and sys.modules.get("aclmem.npu")
     if backend == "cuda":
         module = _framework("torch").cuda
         memory = module.memory
@@ -204,11 +207,12 @@ def install(backend=None):
             raise RuntimeError('aclmem.torch: ACLMEM_BACKEND is "%s", whose memory a GPU cannot use; unset it, or set it to '
                                '"cuda"' % os.environ["ACLMEM_BACKEND"])
     elif backend == "npu":
-        module = memory = _framework("torch_npu").npu
+        module = ours or _framework("torch_npu").npu
+        memory = getattr(module, "memory", module)
         kind, change = module.NPUPluggableAllocator, module.change_current_allocator
     else:
         raise ValueError('backend is "cuda" or "npu", not %r' % (backend,))
-    library, plugged = _plug(backend, kind, library_path())
+    library, plugged = _plug(kind, library_path(), NOT_FOR_NPU if backend == "npu" and not ours else ())
     if not library.aclmem_torch_use_cuda_streams(ctypes.c_int(backend == "cuda")):
         raise RuntimeError("aclmem.torch: there is no NVIDIA driver, or the pool is in use already")
     try:
@@ -220,6 +224,7 @@ def install(backend=None):
     _installed = Allocator(library, module, plugged)
     for name in REPLACED:
         for place in {id(module): module, id(memory): memory}.values():
-            if hasattr(place, name):
+            # Other functions of aclmem.npu use its snapshots, which are lists of segments.
+            if hasattr(place, name) and not (ours and name == "memory_snapshot"):
                 setattr(place, name, getattr(_installed, name))
     return _installed
