@@ -205,17 +205,14 @@ struct am_backend_ops {
 
     /*
      * `size` bytes from `src_at` on in one list to `dst_at` on in the other.  Memory is
-     * made ready before the first byte moves.  It goes forward, and stretches that share
-     * bytes are moved as memmove does; eight aligned bytes are one access, which acquires
-     * what it reads and releases what it writes.  A fill repeats the lowest `width` (1 or
-     * 4) bytes of value.
+     * made ready before the first byte moves.  The sides share no bytes.  Eight aligned bytes
+     * are one access, which acquires what it reads and releases what it writes.  A fill
+     * repeats the lowest `width` (1 or 4) bytes of value.
      */
     aclError (*copy)(const struct am_span *dst, size_t dst_at, const struct am_span *src,
                      size_t src_at, size_t size);
     aclError (*fill)(const struct am_span *dst, size_t size, uint32_t value,
                      unsigned width);
-    /* Bytes that copy() moves as memmove() does, whichever way they overlap; 0: any number. */
-    size_t copy_max;
     /*
      * Makes memory ready for a copy and does no more, so that one of many pieces fails
      * before the first moves; NULL: there is nothing to make ready.

@@ -110,26 +110,6 @@ static CUresult mixed_copy(struct cuda_course *course, const struct cuda_piece *
     return rc;
 }
 
-/* The driver leaves copies undefined whose sides overlap, so the host is in between. */
-static CUresult overlapping_copy(struct cuda_course *course, CUdeviceptr to,
-                                 CUdeviceptr from, size_t size)
-{
-    void *between = am_sys_malloc(size);
-    CUresult rc;
-
-    if (between == NULL)
-        return CUDA_ERROR_OUT_OF_MEMORY;
-    rc = cu.cuMemcpyDtoHAsync_v2(between, from, size, course->stream);
-    if (rc == CUDA_SUCCESS)
-        rc = cuda_stream_wait(course->stream);
-    if (rc == CUDA_SUCCESS)
-        rc = cu.cuMemcpyHtoDAsync_v2(to, between, size, course->stream);
-    if (rc == CUDA_SUCCESS)
-        rc = cuda_stream_wait(course->stream);
-    free(between);
-    return rc;
-}
-
 static CUresult driver_copy(struct cuda_course *course, const struct cuda_piece *to,
                             const struct cuda_piece *from, size_t size)
 {
@@ -138,8 +118,6 @@ static CUresult driver_copy(struct cuda_course *course, const struct cuda_piece 
     if (to->gpu != NULL && from->gpu != NULL && to->gpu != from->gpu)
         return cu.cuMemcpyPeerAsync(to->at, to->gpu->context, from->at,
                                     from->gpu->context, size, course->stream);
-    if (!to->is_joined && !from->is_joined && cuda_pieces_overlap(to, from, size))
-        return overlapping_copy(course, to->at, from->at, size);
     rc = cu.cuMemcpyAsync(to->at, from->at, size, course->stream);
     if (rc == CUDA_ERROR_INVALID_VALUE && !course->is_lane &&
         (to->gpu == NULL || from->gpu == NULL))
@@ -156,7 +134,7 @@ static aclError plain_copy(struct cuda_course *course, const struct cuda_piece *
     if (gpu == NULL && course->is_lane)
         gpu = course->gpu; /* behind the work before it */
     if (gpu == NULL) {
-        memmove((void *)to->at, (const void *)from->at, size);
+        memcpy((void *)to->at, (const void *)from->at, size);
         return ACL_SUCCESS;
     }
     AM_TRY(course_use(course, gpu));

@@ -58,7 +58,7 @@ struct cuda_bank {
 struct __attribute__((may_alias)) cuda_mem {
     CUmemGenericAllocationHandle handle;
     _Atomic CUdeviceptr bound; /* one of the addresses where it is mapped, or 0 */
-    _Atomic uint64_t uses;     /* CUDA_USERS, CUDA_BLOCKERS and CUDA_SEVERAL, below */
+    _Atomic uint64_t uses;     /* CUDA_USERS and CUDA_BLOCKERS, below */
     /* the number of the last launch that uses it; 0: it is known to be done */
     _Atomic uint64_t launched;
     int32_t fd; /* the exported descriptor, or -1 */
@@ -159,8 +159,7 @@ CUresult cuda_stream_open(struct cuda_gpu *gpu, unsigned priority, CUstream *ret
  * mem that is acquired.
  */
 #define CUDA_BLOCKER (UINT64_C(1) << 32) /* one that blocks it */
-#define CUDA_SEVERAL (UINT64_C(1) << 63) /* it was mapped at two addresses at a time */
-#define CUDA_BLOCKERS (CUDA_SEVERAL - CUDA_BLOCKER)
+#define CUDA_BLOCKERS (-CUDA_BLOCKER)
 #define CUDA_USERS (CUDA_BLOCKER - 1)
 
 AM_COLD void cuda_mem_wake(void);
@@ -224,10 +223,7 @@ aclError cuda_sides_acquire(const struct cuda_sides *sides);
 bool cuda_sides_acquire_for(const struct cuda_sides *sides, const struct cuda_gpu *gpu);
 /* The memory keeps the number of the launch that uses it; 0: none. */
 void cuda_sides_release(const struct cuda_sides *sides, uint64_t number);
-/*
- * Whether pieces of both sides may be joined: the memory is there, and the sides share no
- * bytes.  Addresses are enough to see that, since no memory of them is mapped twice.
- */
+/* Whether pieces of both sides may be joined: there are several, and their memory is there. */
 bool cuda_sides_can_join(const struct cuda_sides *sides);
 
 /* A part of one side: a range of addresses of one GPU, or of the host. */
@@ -261,12 +257,6 @@ static inline size_t cuda_joined_next(size_t n_joined)
 }
 /* The rest of a piece, behind its first bytes. */
 void cuda_piece_advance(struct cuda_piece *piece, size_t size);
-/*
- * Whether the first bytes of both share some, wherever they are mapped; of pieces that
- * are not joined.
- */
-bool cuda_pieces_overlap(const struct cuda_piece *a, const struct cuda_piece *b,
-                         size_t size);
 /*
  * lane.c: until nothing that was launched up to this number is under way any more; false: the
  * driver would not say.

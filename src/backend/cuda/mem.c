@@ -303,8 +303,7 @@ aclError cuda_map(void *addr, size_t size, struct am_mem *mem,
                gpu->index, gpu->info.bus_id, cuda_name(rc));
     if (rc != CUDA_SUCCESS)
         return cuda_error(rc, gpu, "mapping memory", size);
-    if (!atomic_compare_exchange_strong(&cuda_mem(mem)->bound, &none, (CUdeviceptr)addr))
-        atomic_fetch_or(&cuda_mem(mem)->uses, CUDA_SEVERAL);
+    atomic_compare_exchange_strong(&cuda_mem(mem)->bound, &none, (CUdeviceptr)addr);
     return ACL_SUCCESS;
 }
 

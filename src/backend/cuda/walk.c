@@ -147,40 +147,13 @@ AM_HOT bool cuda_sides_acquire_for(const struct cuda_sides *sides,
     return true;
 }
 
-/* Whether no memory has a second address, and each side lies in a row from there on. */
-static bool sides_are_plain(const struct cuda_sides *sides)
-{
-    struct walk walk = walk_begin(sides);
-    const char *next[2] = {sides->to.span->addr, sides->from.span->addr};
-    const struct am_span *span;
-
-    for (;;) {
-        unsigned i = walk.left[0] == 0;
-
-        span = walk_next(&walk);
-        if (span == NULL)
-            return true;
-        if ((char *)span->addr != next[i] ||
-            (cuda_mem_is_device(span->mem) && (cuda_mem(span->mem)->uses & CUDA_SEVERAL)))
-            return false;
-        next[i] += span->size;
-    }
-}
-
 bool cuda_sides_can_join(const struct cuda_sides *sides)
 {
-    size_t size = sides->size;
-    uintptr_t out = (uintptr_t)sides->to.span->addr + sides->to.at;
-    uintptr_t in;
+    bool is_one_each = sides->size <= sides->to.span->size - sides->to.at &&
+                       (sides->from.span == NULL ||
+                        sides->size <= sides->from.span->size - sides->from.at);
 
-    if (sides->from.span == NULL)
-        return sides_are_there(sides);
-    in = (uintptr_t)sides->from.span->addr + sides->from.at;
-    if (size <= sides->to.span->size - sides->to.at &&
-        size <= sides->from.span->size - sides->from.at)
-        return false; /* one piece each: there is nothing to join */
-    return (out < in ? in - out : out - in) >= size && sides_are_there(sides) &&
-           sides_are_plain(sides);
+    return !is_one_each && sides_are_there(sides);
 }
 
 /* ---- pieces ---- */
@@ -278,13 +251,4 @@ void cuda_piece_advance(struct cuda_piece *piece, size_t size)
         piece->at += size;
     piece->offset += size;
     piece->size -= size;
-}
-
-bool cuda_pieces_overlap(const struct cuda_piece *a, const struct cuda_piece *b,
-                         size_t size)
-{
-    size_t at_a = a->mem != NULL ? a->offset : a->at;
-    size_t at_b = b->mem != NULL ? b->offset : b->at;
-
-    return a->mem == b->mem && (at_a < at_b ? at_b - at_a : at_a - at_b) < size;
 }

@@ -4,8 +4,7 @@
  * Bytes pass through slots of the area, which the fabric process maps, too.  A copy leases a
  * channel: some slots and a doorbell.  It cuts the work into pieces of at most one slot.
  * Bytes from here are copied into the slot and put; bytes from there are fetched into the
- * slot and copied to their destination, or put.  Several pieces are in progress at a time,
- * except between two remote sides, which may overlap.
+ * slot and copied to their destination, or put.  Several pieces are in progress at a time.
  *
  * A move has ended when the slot's word in the area is the number of its request; the fabric
  * process then rings the doorbell of the channel.  A failure arrives as a message.
@@ -53,7 +52,6 @@ struct copy {
     size_t size;
     size_t left; /* bytes whose piece has not begun */
     struct am_cursor to, from;
-    unsigned n_pieces; /* that may be in progress */
     unsigned n_busy;
     aclError rc; /* of the first failure; no piece begins after it */
     struct piece pieces[PIECES];
@@ -218,13 +216,10 @@ static void slot_fill(const struct copy *c, const struct am_span *slot)
         words[i] = c->value;
 }
 
-/*
- * The size of the next piece: within one span on each side.  Between two remote sides, which
- * may overlap, a piece is as large as copy_max: it is read before it is written.
- */
+/* The size of the next piece: within one span on each side. */
 static size_t piece_size(struct copy *c)
 {
-    size_t size = c->n_pieces == 1 ? PIECE_MAX : c->size / PIECES_AIM;
+    size_t size = c->size / PIECES_AIM;
 
     size = size < PIECE_MIN ? PIECE_MIN : size > PIECE_MAX ? PIECE_MAX : size;
     if (size > c->left)
@@ -342,41 +337,21 @@ static void pieces_start(struct copy *c)
             am_cursor_settle(&c->from);
         if (!is_remote(c->to.span) && (c->is_fill || !is_remote(c->from.span)))
             piece_copy_local(c);
-        else if (c->n_busy < c->n_pieces)
+        else if (c->n_busy < PIECES)
             piece_start(c);
         else
             return;
     }
 }
 
-static bool has_remote(struct am_cursor cursor, size_t size)
-{
-    while (size > 0) {
-        size_t n;
-
-        am_cursor_settle(&cursor);
-        if (is_remote(cursor.span))
-            return true;
-        n = cursor.span->size - cursor.at;
-        n = n < size ? n : size;
-        cursor.at += n;
-        size -= n;
-    }
-    return false;
-}
-
 /* The network may take long, so the caller's read section is suspended. */
 static aclError copy_run(struct copy *c)
 {
-    bool is_between;
     unsigned depth;
 
     if (c->size == 0)
         return ACL_SUCCESS;
-    is_between =
-        !c->is_fill && has_remote(c->to, c->size) && has_remote(c->from, c->size);
     c->left = c->size;
-    c->n_pieces = is_between ? 1 : PIECES;
     depth = am_epoch_suspend();
     c->rc = am_remote_channel_acquire(&c->session, &c->channel);
     while (c->session != NULL) {
@@ -428,7 +403,6 @@ static aclError remote_unmap(void *addr, size_t size, struct am_mem *mem)
 const struct am_backend_ops am_backend_remote = {
     .name = "remote",
     .caps = AM_CAP_REMOTE | AM_CAP_MAP_PART,
-    .copy_max = AM_PORT_SLOT_SIZE,
     .mem_destroy = am_remote_mem_destroy,
     .map = remote_map,
     .protect = remote_map,

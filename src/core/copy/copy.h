@@ -8,7 +8,7 @@
 #define AM_CORE_COPY_H
 
 #include "acl/acl_rt.h"
-#include "core/copy/transfer.h"
+#include "core/copy/span.h"
 #include "core/stream/stream.h"
 
 /*

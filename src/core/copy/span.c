@@ -411,3 +411,229 @@ bool am_spans_are_reachable(const struct am_spans *spans, unsigned access, int32
     }
     return true;
 }
+
+/* ---- transfers ---- */
+
+void am_transfer_init(struct am_transfer *transfer)
+{
+    memset(transfer, 0, offsetof(struct am_transfer, to));
+    transfer->n_rows = 1;
+    am_spans_init(&transfer->to);
+    am_spans_init(&transfer->from);
+}
+
+AM_HOT aclError am_transfer_open(struct am_transfer *transfer, void *dst, size_t dst_size,
+                                 const void *src, size_t src_size, unsigned turn,
+                                 int32_t device)
+{
+    aclError rc;
+
+    memset(transfer, 0, offsetof(struct am_transfer, to));
+    transfer->n_rows = 1;
+    transfer->size = dst_size;
+    AM_TRY(am_spans_open(&transfer->to, dst, dst_size, AM_ACCESS_WRITE | turn, device,
+                         "dst"));
+    rc = am_spans_open(&transfer->from, src, src_size, AM_ACCESS_READ | turn, device,
+                       "src");
+    if (rc != ACL_SUCCESS)
+        am_spans_close(&transfer->to);
+    return rc;
+}
+
+void am_transfer_close(struct am_transfer *transfer)
+{
+    am_spans_close(&transfer->from);
+    am_spans_close(&transfer->to);
+}
+
+/* The backend whose copy() and fill() move the bytes. */
+static const struct am_backend_ops *transfer_backend(const struct am_transfer *transfer)
+{
+    return am_transfer_has(transfer, AM_SPANS_REMOTE) ? &am_backend_remote
+                                                      : am_setup.backend;
+}
+
+/* ---- overlap ---- */
+
+/*
+ * Whether some byte is on both sides: by addresses that overlap, because a handle is mapped
+ * twice, or because the handle's process imported it.  The two lists are compared only if that
+ * is possible: a copy of gigabytes has many spans.
+ */
+
+/* Where a span's bytes are: from here on in its mem, or in the program's memory. */
+static size_t span_at(const struct am_span *span)
+{
+    return span->mem != NULL ? span->offset : (size_t)span->addr;
+}
+
+static uint64_t span_common(const struct am_span *span)
+{
+    return span->mem != NULL ? ((struct am_mapping *)span->owner)->phys->share_number : 0;
+}
+
+/* By one handle, or by two: this process has imported what it exported. */
+static bool have_same_bytes(const struct am_span *a, const struct am_span *b)
+{
+    return a->mem == b->mem || (span_common(a) != 0 && span_common(a) == span_common(b));
+}
+
+static bool spans_share(const struct am_span *a, const struct am_span *b)
+{
+    size_t at_a = span_at(a);
+    size_t at_b = span_at(b);
+
+    return have_same_bytes(a, b) &&
+           (at_a < at_b ? at_b - at_a < a->size : at_a - at_b < b->size);
+}
+
+/* Of one stretch each. */
+static bool addresses_overlap(const struct am_spans *a, const struct am_spans *b)
+{
+    const struct am_span *a_last = &a->list[a->n - 1];
+    const struct am_span *b_last = &b->list[b->n - 1];
+
+    return (char *)a->list[0].addr < (char *)b_last->addr + b_last->size &&
+           (char *)b->list[0].addr < (char *)a_last->addr + a_last->size;
+}
+
+/*
+ * Not if one side is the host's alone and the other one a device's, nor for memory that has
+ * only these addresses.
+ */
+static bool may_share(const struct am_transfer *transfer)
+{
+    const struct am_spans *to = &transfer->to;
+    const struct am_spans *from = &transfer->from;
+
+    if ((to->homes & from->homes) == 0 && !(to->has & from->has & AM_SPANS_HOST))
+        return false;
+    return am_transfer_has(transfer, AM_SPANS_ALIAS) || addresses_overlap(to, from);
+}
+
+static bool sides_share(const struct am_transfer *transfer)
+{
+    const struct am_spans *to = &transfer->to;
+    const struct am_spans *from = &transfer->from;
+
+    for (size_t i = 0; may_share(transfer) && i < to->n; i++) {
+        for (size_t k = 0; k < from->n; k++) {
+            if (spans_share(&to->list[i], &from->list[k]))
+                return true;
+        }
+    }
+    return false;
+}
+
+/*
+ * By way of a buffer, as large as the copy: the result is the one of memmove().  No document
+ * asks for overlapping copies.
+ */
+static aclError run_staged(const struct am_transfer *transfer)
+{
+    size_t size = transfer->size * transfer->n_rows;
+    struct am_span buffer = {.addr = am_sys_malloc(size), .size = size};
+    size_t width = transfer->size;
+    const struct am_backend_ops *backend = transfer_backend(transfer);
+    aclError rc = ACL_SUCCESS;
+
+    AM_REQUIRE(buffer.addr != NULL, ACL_ERROR_BAD_ALLOC,
+               "no host memory to buffer %zu bytes: source and destination overlap",
+               size);
+    for (size_t i = 0; i < transfer->n_rows && rc == ACL_SUCCESS; i++)
+        rc = backend->copy(&buffer, i * width, transfer->from.list,
+                           i * transfer->from_pitch, width);
+    for (size_t i = 0; i < transfer->n_rows && rc == ACL_SUCCESS; i++)
+        rc = backend->copy(transfer->to.list, i * transfer->to_pitch, &buffer, i * width,
+                           width);
+    free(buffer.addr);
+    return rc;
+}
+
+/* ---- execution ---- */
+
+/* From a row to the next one. */
+static void row_next(const struct am_transfer *transfer, struct am_cursor *to,
+                     struct am_cursor *from)
+{
+    to->at += transfer->to_pitch;
+    from->at += transfer->from_pitch;
+    am_cursor_settle(to);
+    am_cursor_settle(from);
+}
+
+typedef aclError (*row_f)(const struct am_span *dst, size_t dst_at,
+                          const struct am_span *src, size_t src_at, size_t size);
+
+/* Calls f for each row, first to last, until one fails. */
+static aclError rows_each(const struct am_transfer *transfer, row_f f)
+{
+    struct am_cursor to = {transfer->to.list, 0};
+    struct am_cursor from = {transfer->from.list, 0};
+    aclError rc = f(to.span, to.at, from.span, from.at, transfer->size);
+
+    for (size_t i = 1; i < transfer->n_rows && rc == ACL_SUCCESS; i++) {
+        row_next(transfer, &to, &from);
+        rc = f(to.span, to.at, from.span, from.at, transfer->size);
+    }
+    return rc;
+}
+
+aclError am_transfer_run(const struct am_transfer *transfer)
+{
+    const struct am_backend_ops *backend = transfer_backend(transfer);
+
+    if (transfer->width != 0)
+        return backend->fill(transfer->to.list, transfer->size, transfer->value,
+                             transfer->width);
+    if (transfer->n_rows > 1 && backend->prepare != NULL)
+        AM_TRY(rows_each(transfer, backend->prepare));
+    return sides_share(transfer) ? run_staged(transfer)
+                                 : rows_each(transfer, backend->copy);
+}
+
+AM_HOT aclError am_transfer_launch(const struct am_transfer *transfer,
+                                   const struct am_backend_ops *lanes,
+                                   struct am_lane *lane, uint64_t *ret_number)
+{
+    struct am_cursor to = {transfer->to.list, 0};
+    struct am_cursor from = {transfer->from.list, 0};
+
+    *ret_number = 0;
+    if (transfer->width != 0)
+        return lanes->lane_fill(lane, transfer->to.list, transfer->size, transfer->value,
+                                transfer->width, ret_number);
+    /*
+     * A partly launched copy is repeated in full, so it must be idempotent: overlapping
+     * copies are never launched.
+     */
+    if (!am_transfer_is_across(transfer) && sides_share(transfer))
+        return ACL_SUCCESS;
+    for (size_t i = 0; i < transfer->n_rows; i++) {
+        if (i > 0)
+            row_next(transfer, &to, &from);
+        AM_TRY(lanes->lane_copy(lane, to.span, to.at, from.span, from.at, transfer->size,
+                                ret_number));
+        /* The device cannot: all of it is done another way, after what was launched. */
+        if (*ret_number == 0)
+            return i > 0 ? lanes->lane_sync(lane) : ACL_SUCCESS;
+    }
+    return ACL_SUCCESS;
+}
+
+bool am_transfer_step(const struct am_transfer *transfer, struct am_step *ret_step)
+{
+    if (transfer->n_rows != 1 || am_transfer_has(transfer, AM_SPANS_REMOTE) ||
+        (transfer->width == 0 && !am_transfer_is_across(transfer) &&
+         sides_share(transfer)))
+        return false;
+    *ret_step = (struct am_step){
+        .dst = transfer->to.list,
+        .src = transfer->width == 0 ? transfer->from.list : NULL,
+        .size = transfer->size,
+        .value = transfer->value,
+        .width = transfer->width,
+        .may_alias = am_transfer_has(transfer, AM_SPANS_ALIAS),
+    };
+    return true;
+}
