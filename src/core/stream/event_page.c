@@ -16,49 +16,34 @@
 #include "core/stream/sched.h"
 
 #define MAGIC \
-    UINT64_C(0x324c4c43636c6361) /* "aclcCLL2": also the version of the layout */
+    UINT64_C(0x334c4c43636c6361) /* "aclcCLL3": also the version of the layout */
 #define SIZE 4096
 #define PEERS 64
-#define FAILURES (2 * AM_EVENT_PAGE_RECORDS) /* that are remembered, the last ones */
-#define ORPHAN 0xff /* instead of a peer: the record's process is gone */
 #define CHECK_INTERVAL UINT64_C(20000000) /* ns between checks which peers live */
 
 /*
- * A record that has not run: its number above eight bits for its owner, which is a peer + 1.
- * A number of 0 with an owner is one that is about to be given.  0: free.
+ * A record: its number above 24 bits for its state.  DONE, LOST, a peer that has it queued (1 to
+ * PEERS), or the code with which it failed.
  */
-#define ENTRY(number_, owner_) ((uint64_t)(number_) << 8 | (owner_))
-#define ENTRY_NUMBER(entry_) ((entry_) >> 8)
-#define ENTRY_OWNER(entry_) ((unsigned)((entry_)&0xff))
-
-/*
- * A record that failed: its number above 24 bits for the code, which is 0 for one whose
- * process is gone.  0: none.
- */
-#define FAILURE(number_, code_) ((uint64_t)(number_) << 24 | ((uint64_t)(code_)&0xffffff))
-#define FAILURE_CODE(failure_) ((aclError)((failure_)&0xffffff))
+#define ENTRY(number_, state_) ((uint64_t)(number_) << 24 | ((uint64_t)(state_)&0xffffff))
+#define ENTRY_NUMBER(entry_) ((entry_) >> 24)
+#define ENTRY_STATE(entry_) ((unsigned)((entry_)&0xffffff))
+enum { DONE = 0, LOST = PEERS + 1 };
 
 struct shared {
     uint64_t magic;
     _Atomic uint64_t n_recorded;
-    _Atomic uint64_t n_completed; /* the highest number that has run or failed */
-    _Atomic uint64_t n_failed;    /* how many have; the next one's slot below */
     _Atomic uint32_t is_set;
-    _Atomic uint64_t pending[AM_EVENT_PAGE_RECORDS];
-    _Atomic uint64_t failed[FAILURES];
+    _Atomic uint64_t records[AM_EVENT_PAGE_RECORDS]; /* the last ones, by number */
 };
-
 _Static_assert(sizeof(struct shared) <= SIZE, "it is one page");
 
 struct am_event_page {
     struct shared *shared;
     int fd;      /* to be sent */
     int own;     /* another open file of the same, with the lock on our byte */
-    unsigned id; /* which byte, and our name in the list: peer + 1 */
-    _Atomic uint64_t checked;     /* when peers were last checked */
-    uint64_t over;                /* the record that was last found to be over; 0: none */
-    enum am_event_page_state how; /* it ended */
-    aclError code;                /* with which, where it failed */
+    unsigned id; /* which byte, and our name in the list */
+    _Atomic uint64_t checked; /* when peers were last checked */
     LIST_ENTRY(am_event_page) all;
 };
 
@@ -80,20 +65,23 @@ static bool peer_lives(const struct am_event_page *page, unsigned id)
 
     if (id == page->id)
         return true;
-    return id <= PEERS && fcntl(page->own, F_OFD_GETLK, &lock) == 0 &&
-           lock.l_type != F_UNLCK;
+    return fcntl(page->own, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
 }
 
-/* Records with our number, ours or of a process that had the byte before, will not run. */
+static void record_lose(_Atomic uint64_t *record, uint64_t entry)
+{
+    /* Another process may have ended the record, or lost it. */
+    atomic_compare_exchange_strong(record, &entry, ENTRY(ENTRY_NUMBER(entry), LOST));
+}
+
+/* Queued records of ours, or of a process that had the byte before, will not run. */
 static void records_abandon(struct am_event_page *page)
 {
     for (int i = 0; i < AM_EVENT_PAGE_RECORDS; i++) {
-        uint64_t entry = page->shared->pending[i];
-        uint64_t number = ENTRY_NUMBER(entry);
+        uint64_t entry = page->shared->records[i];
 
-        if (ENTRY_OWNER(entry) == page->id) /* another may have cleared, and taken, it */
-            atomic_compare_exchange_strong(&page->shared->pending[i], &entry,
-                                           number == 0 ? 0 : ENTRY(number, ORPHAN));
+        if (ENTRY_STATE(entry) == page->id)
+            record_lose(&page->shared->records[i], entry);
     }
 }
 
@@ -246,90 +234,52 @@ void am_event_page_forget_all(void)
 
 /* ---- events ---- */
 
-static void failure_note(struct shared *shared, uint64_t number, aclError code)
+static bool is_queued(uint64_t entry)
 {
-    shared->failed[atomic_fetch_add(&shared->n_failed, 1) % FAILURES] =
-        FAILURE(number, code);
+    return ENTRY_STATE(entry) - 1 < PEERS;
 }
 
-/* 0: it did not fail, or very many have since. */
-static uint64_t failure_find(const struct shared *shared, uint64_t number)
-{
-    for (int i = 0; i < FAILURES; i++) {
-        uint64_t failure = shared->failed[i];
-
-        if (failure != 0 && FAILURE(number, FAILURE_CODE(failure)) == failure)
-            return failure;
-    }
-    return 0;
-}
-
-/* Entries of processes that are gone make room; waits for them still fail. */
-static void list_clear_dead(struct am_event_page *page)
-{
-    for (int i = 0; i < AM_EVENT_PAGE_RECORDS; i++) {
-        uint64_t entry = page->shared->pending[i];
-
-        if (entry == 0 || peer_lives(page, ENTRY_OWNER(entry)))
-            continue;
-        if (ENTRY_NUMBER(entry) != 0)
-            failure_note(page->shared, ENTRY_NUMBER(entry), 0);
-        atomic_compare_exchange_strong(&page->shared->pending[i], &entry, 0);
-    }
-}
-
-/* Which entry is ours now; -1: none is free. */
-static int list_claim(struct am_event_page *page)
-{
-    for (int i = 0; i < AM_EVENT_PAGE_RECORDS; i++) {
-        uint64_t free_entry = 0;
-
-        if (atomic_compare_exchange_strong(&page->shared->pending[i], &free_entry,
-                                           ENTRY(0, page->id)))
-            return i;
-    }
-    return -1;
-}
-
-aclError am_event_page_claim(struct am_event_page *page, int *ret_slot)
-{
-    int slot = list_claim(page);
-
-    if (slot < 0) {
-        list_clear_dead(page);
-        slot = list_claim(page);
-    }
-    AM_REQUIRE(slot >= 0, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
-               "%d records of an event that processes share have not run; synchronise "
-               "first",
-               AM_EVENT_PAGE_RECORDS);
-    *ret_slot = slot;
-    return ACL_SUCCESS;
-}
-
-uint64_t am_event_page_record(struct am_event_page *page, int slot)
-{
-    uint64_t number = atomic_fetch_add(&page->shared->n_recorded, 1) + 1;
-
-    page->shared->pending[slot] = ENTRY(number, page->id);
-    return number;
-}
-
-/* Its number is among those completed before it leaves the list. */
-void am_event_page_recorded(struct am_event_page *page, uint64_t number, aclError result)
+/*
+ * The slot of the next number is taken first, so a process that ends in between leaves a record
+ * that another process counts.
+ */
+aclError am_event_page_record(struct am_event_page *page, uint64_t *ret_number)
 {
     struct shared *shared = page->shared;
-    uint64_t highest = shared->n_completed;
 
-    if (result != ACL_SUCCESS)
-        failure_note(shared, number, result);
-    while (highest < number &&
-           !atomic_compare_exchange_weak(&shared->n_completed, &highest, number))
-        ;
-    for (int i = 0; i < AM_EVENT_PAGE_RECORDS; i++) {
-        if (shared->pending[i] == ENTRY(number, page->id))
-            shared->pending[i] = 0;
+    for (int i = 0; i < 2 * AM_EVENT_PAGE_RECORDS; i++) { /* or the page is nonsense */
+        uint64_t before = shared->n_recorded;
+        uint64_t number = before + 1;
+        _Atomic uint64_t *record = &shared->records[number % AM_EVENT_PAGE_RECORDS];
+        uint64_t entry = *record;
+        bool is_ours = false;
+
+        if (ENTRY_NUMBER(entry) < number) {
+            if (is_queued(entry) && peer_lives(page, ENTRY_STATE(entry)))
+                break;
+            is_ours =
+                atomic_compare_exchange_strong(record, &entry, ENTRY(number, page->id));
+        }
+        if (is_ours || ENTRY_NUMBER(entry) == number)
+            atomic_compare_exchange_strong(&shared->n_recorded, &before, number);
+        if (is_ours) {
+            *ret_number = number;
+            return ACL_SUCCESS;
+        }
     }
+    return am_fail(
+        ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
+        "a record of an event that processes share has not run, and %d were queued "
+        "since; synchronise first",
+        AM_EVENT_PAGE_RECORDS - 1);
+}
+
+void am_event_page_recorded(struct am_event_page *page, uint64_t number, aclError result)
+{
+    uint64_t entry = ENTRY(number, page->id);
+
+    atomic_compare_exchange_strong(&page->shared->records[number % AM_EVENT_PAGE_RECORDS],
+                                   &entry, ENTRY(number, result));
 }
 
 uint64_t am_event_page_latest(const struct am_event_page *page)
@@ -348,70 +298,25 @@ static bool check_is_due(struct am_event_page *page)
     return true;
 }
 
-/*
- * Whether the record's process is gone.  The page keeps the result for the next query and for
- * the other processes.
- */
-static bool is_orphan(struct am_event_page *page, int i, uint64_t entry, bool may_ask)
-{
-    if (ENTRY_OWNER(entry) == ORPHAN)
-        return true;
-    if (!may_ask || peer_lives(page, ENTRY_OWNER(entry)))
-        return false;
-    atomic_compare_exchange_strong(
-        &page->shared->pending[i], &entry,
-        ENTRY_NUMBER(entry) == 0 ? 0 : ENTRY(ENTRY_NUMBER(entry), ORPHAN));
-    return true;
-}
-
-static enum am_event_page_state shared_query(struct am_event_page *page, uint64_t number,
-                                             aclError *ret_code)
-{
-    struct shared *shared = page->shared;
-    bool may_ask = check_is_due(page);
-    uint64_t failure;
-
-    for (int i = 0; i < AM_EVENT_PAGE_RECORDS; i++) {
-        uint64_t entry = shared->pending[i];
-        bool is_it = entry != 0 && ENTRY_NUMBER(entry) == number;
-        bool may_be_it =
-            entry != 0 && ENTRY_NUMBER(entry) == 0; /* it has no number yet */
-
-        if ((is_it || may_be_it) && !is_orphan(page, i, entry, may_ask))
-            return AM_EVENT_PAGE_TO_COME;
-        if (is_it)
-            return AM_EVENT_PAGE_LOST;
-    }
-    if (shared->n_completed < number)
-        return AM_EVENT_PAGE_LOST;
-    failure = failure_find(shared, number);
-    if (failure == 0)
-        return AM_EVENT_PAGE_DONE;
-    *ret_code = FAILURE_CODE(failure);
-    return *ret_code != 0 ? AM_EVENT_PAGE_FAILED : AM_EVENT_PAGE_LOST;
-}
-
-/*
- * The result is kept here: the page does not give it while another record has no number yet,
- * since that record may be any.
- */
 enum am_event_page_state am_event_page_query(struct am_event_page *page, uint64_t number,
                                              aclError *ret_code)
 {
-    enum am_event_page_state state;
+    _Atomic uint64_t *record = &page->shared->records[number % AM_EVENT_PAGE_RECORDS];
+    uint64_t entry = *record;
+    unsigned state = ENTRY_STATE(entry);
 
-    if (number == 0)
+    if (number == 0 || ENTRY_NUMBER(entry) > number || entry == ENTRY(number, DONE))
         return AM_EVENT_PAGE_DONE;
-    if (page->over != number) {
-        state = shared_query(page, number, &page->code);
-        if (state == AM_EVENT_PAGE_TO_COME)
-            return state;
-        page->over = number;
-        page->how = state;
+    if (ENTRY_NUMBER(entry) < number || state == LOST)
+        return AM_EVENT_PAGE_LOST;
+    if (!is_queued(entry)) {
+        *ret_code = (aclError)state;
+        return AM_EVENT_PAGE_FAILED;
     }
-    if (page->how == AM_EVENT_PAGE_FAILED)
-        *ret_code = page->code;
-    return page->how;
+    if (!check_is_due(page) || peer_lives(page, state))
+        return AM_EVENT_PAGE_TO_COME;
+    record_lose(record, entry);
+    return AM_EVENT_PAGE_LOST;
 }
 
 /* ---- notifies ---- */

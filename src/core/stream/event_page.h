@@ -2,15 +2,15 @@
  * The page of an event or a notify that several processes share.
  *
  * Each process that has the page may record.  Records are numbered over all processes, in
- * the order in which they are queued.  Records that have not run are listed with their
- * process.  A wait is for a number, and the list says whether that record is still to come.
- * Records of a process that ends are lost, and a wait for one fails: each process has a lock
- * on a byte of the page's file, which the kernel releases when the process ends.
+ * the order in which they are queued, and the page has the state of the last ones in a ring.
+ * A wait is for a number.  Records of a process that ends are lost, and a wait for one fails:
+ * each process has a lock on a byte of the page's file, which the kernel releases when the
+ * process ends.
  *
  * A notify uses one bit of the page and none of the rest.
  *
- * Nothing but am_event_page_query() needs a lock of its caller's; what is read from the page is
- * another process's word and used as a number only.
+ * No function needs a lock of its caller's; what is read from the page is another process's
+ * word and used as a number only.
  */
 #ifndef AM_CORE_EVENT_PAGE_H
 #define AM_CORE_EVENT_PAGE_H
@@ -21,7 +21,7 @@
 
 #include "acl/acl_base.h"
 
-#define AM_EVENT_PAGE_RECORDS 64 /* that have not run, at most */
+#define AM_EVENT_PAGE_RECORDS 256 /* the last ones; a record before them has run */
 
 struct am_event_page;
 
@@ -39,12 +39,8 @@ void am_event_page_forget_all(void);
 
 /* ---- events ---- */
 
-/*
- * A slot for a record that is about to be queued (207005: too many have not run), and its
- * number once it is.  A record that is not queued has no number, so no wait is for it.
- */
-aclError am_event_page_claim(struct am_event_page *page, int *ret_slot);
-uint64_t am_event_page_record(struct am_event_page *page, int slot);
+/* One record more, which is about to be queued: its number; 207005: too many have not run. */
+aclError am_event_page_record(struct am_event_page *page, uint64_t *ret_number);
 /* It has run, or it failed. */
 void am_event_page_recorded(struct am_event_page *page, uint64_t number, aclError result);
 
@@ -57,10 +53,7 @@ enum am_event_page_state {
     AM_EVENT_PAGE_FAILED, /* *ret_code says how */
     AM_EVENT_PAGE_LOST,   /* its process ended before it ran */
 };
-/*
- * One caller at a time.  The answer for a record that is over does not change, whatever
- * other processes write.
- */
+/* A record that is older than the ring is done. */
 enum am_event_page_state am_event_page_query(struct am_event_page *page, uint64_t number,
                                              aclError *ret_code);
 

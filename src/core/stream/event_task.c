@@ -302,15 +302,11 @@ static aclError record_enter(struct am_task *task)
     struct am_event *event = et->event;
     aclError rc = ACL_SUCCESS;
     uint64_t number;
-    int slot;
 
     am_lock(&event->lock);
     number = event->n_recorded + 1;
-    if (event->page != NULL && !is_notify(event)) {
-        rc = am_event_page_claim(event->page, &slot);
-        if (rc == ACL_SUCCESS)
-            number = am_event_page_record(event->page, slot);
-    }
+    if (event->page != NULL && !is_notify(event))
+        rc = am_event_page_record(event->page, &number);
     if (rc == ACL_SUCCESS)
         record_list_locked(event, et, number);
     am_unlock(&event->lock);
