@@ -181,7 +181,4 @@ void am_fit_set_apart(struct am_fit *fit, bool is_apart);
 void am_fit_get_stats(const struct am_fit *fit, struct am_fit_stats *ret_stats);
 /* Pages: used, idle and loose. */
 uint64_t am_fit_held(const struct am_fit *fit);
-/* Checks every invariant, slowly; for tests.  NULL, or what is wrong. */
-const char *am_fit_check(struct am_fit *fit);
-
 #endif

@@ -5,6 +5,7 @@
 #include "unit.h"
 
 #include "fit/fit.h"
+#include "fit_check.h"
 
 #define PAGE ((uint64_t)2 << 20)
 #define UNIT ((uint64_t)512)

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "fit/fit.h"
+#include "fit_check.h"
 
 #define PAGE 4096u
 #define UNIT 64u

@@ -1,4 +1,6 @@
-/* The invariants of the engine, for tests: every one of them, slowly. */
+/* See fit_check.h. */
+#include "fit_check.h"
+
 #include "fit/internal.h"
 
 /* The counters, counted again. */
