@@ -85,6 +85,7 @@ RULES = [
     ("bench/direct.c", ["bench/*", "src/api/*"] + BASE + PUBLIC),  # calls what lies behind the entries
     ("bench/cuda*", ["bench/*", "src/backend/cuda/driver.*", "test/fake/whole_driver.*"] + PUBLIC),  # calls the driver beside us
     ("bench/*", ["bench/*"] + PUBLIC),
+    ("test/support/fault.c", BASE),  # behind each system call of the library
     ("test/support/*", ["test/support/*"] + PUBLIC),
     ("test/unit/*", ANYTHING),
     ("test/fuzz/*", ANYTHING),

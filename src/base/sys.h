@@ -112,7 +112,7 @@ AM_TEST_EXPORT bool am_fault_fired(void);
  */
 AM_TEST_EXPORT void am_fault_arm_signal(uint64_t nth, int signal);
 
-/* Bytes of a page of the kernel, or of the one that is pretended (sys.c). */
+/* Bytes of a page of the kernel, or of the one that is pretended (test/support/fault.c). */
 size_t am_page_size(void);
 
 /* Between two writes that other processes can see: a process may die here. */

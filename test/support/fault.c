@@ -1,7 +1,8 @@
-/* The counting wrappers of test builds; empty in release builds.  See sys.h. */
+/*
+ * The wrappers of test builds around system calls (src/base/sys.def), which count and can fail
+ * the Nth call.  Part of am_base_test; see base/sys.h.
+ */
 #include "base/sys.h"
-
-#if AM_TEST
 
 #include <signal.h>
 #include <stdatomic.h>
@@ -197,9 +198,3 @@ static int paged_munmap(void *addr, size_t size)
     }
 #include "base/sys.def"
 #undef AM_SYS
-
-#else
-
-typedef int sys_has_no_code_in_release; /* ISO C wants a declaration in every file. */
-
-#endif
