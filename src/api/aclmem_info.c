@@ -222,7 +222,8 @@ static json_t *huge_pages_json(const struct am_ledger_config *config)
 
     if (am_setup.backend->caps & AM_CAP_DEVICES)
         return json_pack("{s:b, s:s}", "used", 1, "why", "the devices are real");
-    is_huge = am_machine_has_huge_pages(config->capacity[0], why);
+    is_huge =
+        am_machine_has_huge_pages(config->capacity[0], am_machine_knows_collapse(), why);
     if (am_option_number(AM_OPTION_huge_pages) == AM_HUGE_PAGES_NEVER) {
         is_huge = false;
         snprintf(why, sizeof why, "ACLMEM_HUGE_PAGES is never");

@@ -16,17 +16,16 @@
 #include "base/sys.h"
 #include "base/util.h"
 
-/*
- * Reads a small file below root; false if the file does not exist.  Plain calls: whatever fails here means
- * "no limit".
- */
-static bool file_read(const char *root, const char *path, char *text, size_t size)
+const char *am_machine_root = "";
+
+/* Reads a small file; false if it does not exist.  Plain calls: whatever fails here means "no limit". */
+static bool file_read(const char *path, char *text, size_t size)
 {
     char full[1024];
     ssize_t n;
     int fd;
 
-    snprintf(full, sizeof full, "%s%s", root, path);
+    snprintf(full, sizeof full, "%s%s", am_machine_root, path);
     fd = open(full, O_RDONLY | O_CLOEXEC);
     if (fd < 0)
         return false;
@@ -38,12 +37,9 @@ static bool file_read(const char *root, const char *path, char *text, size_t siz
     return true;
 }
 
-/*
- * The number in base/path/file, or that behind `key` in it; `otherwise` when there is
- * none.
- */
-static size_t group_number(const char *base, const char *path, const char *file,
-                           const char *key, size_t otherwise)
+/* The number in path/file, or that behind `key` in it; `otherwise` when there is none. */
+static size_t number_read(const char *path, const char *file, const char *key,
+                          size_t otherwise)
 {
     unsigned long long value;
     char full[512];
@@ -51,7 +47,7 @@ static size_t group_number(const char *base, const char *path, const char *file,
     const char *at = text;
 
     snprintf(full, sizeof full, "%s/%s", path, file);
-    if (!file_read(base, full, text, sizeof text))
+    if (!file_read(full, text, sizeof text))
         return otherwise;
     if (key != NULL) {
         at = strstr(text, key);
@@ -81,17 +77,16 @@ static const struct group_files group_v2 = {
  * are left: the kernel drops them before it kills.  They take long to count, so they are
  * only counted where it depends on them.
  */
-static size_t group_room(const char *base, const char *path,
-                         const struct group_files *files, bool without_usage,
-                         size_t least)
+static size_t group_room(const char *path, const struct group_files *files,
+                         bool without_usage, size_t least)
 {
-    size_t limit = group_number(base, path, files->limit, NULL, SIZE_MAX);
+    size_t limit = number_read(path, files->limit, NULL, SIZE_MAX);
     size_t used = 0;
 
     if (without_usage && limit != SIZE_MAX)
-        used = group_number(base, path, files->usage, NULL, 0);
+        used = number_read(path, files->usage, NULL, 0);
     for (int i = 0; i < 2 && used > 0 && (used > limit || limit - used < least); i++) {
-        size_t cache = group_number(base, path, "memory.stat", files->cache[i], 0);
+        size_t cache = number_read(path, "memory.stat", files->cache[i], 0);
 
         used = cache < used ? used - cache : 0;
     }
@@ -99,14 +94,17 @@ static size_t group_room(const char *base, const char *path,
     return limit < least ? limit : least;
 }
 
-/* The smallest of the group at base/path and its parents, up to base. */
+/* The smallest of the group at base + path and its parents, up to base. */
 static size_t group_walk(const char *base, char *path, const struct group_files *files,
                          bool without_usage, size_t least)
 {
+    char full[512];
+
     for (;;) {
         char *slash = strrchr(path, '/');
 
-        least = group_room(base, path, files, without_usage, least);
+        snprintf(full, sizeof full, "%s%s", base, path);
+        least = group_room(full, files, without_usage, least);
         if (slash == NULL)
             return least;
         *slash = '\0';
@@ -115,16 +113,14 @@ static size_t group_walk(const char *base, char *path, const struct group_files 
 
 /* `most`, or the bytes of it that this process's control groups allow: at all, or (without_usage) besides
  * the bytes in use. */
-static size_t groups_allow(const char *root, bool without_usage, size_t most)
+static size_t groups_allow(bool without_usage, size_t most)
 {
     char text[4096];
-    char base[256];
     char *line;
     char *rest = text;
 
-    if (!file_read(root, "/proc/self/cgroup", text, sizeof text))
+    if (!file_read("/proc/self/cgroup", text, sizeof text))
         return most;
-
     /* Lines are "0::/path" (version 2) or "4:memory:/path" (version 1). */
     while ((line = strsep(&rest, "\n")) != NULL) {
         bool is_v2 = strncmp(line, "0::", 3) == 0;
@@ -137,45 +133,31 @@ static size_t groups_allow(const char *root, bool without_usage, size_t most)
             continue;
         if (strcmp(path, "/") == 0)
             *path = '\0';
-        snprintf(base, sizeof base, "%s/sys/fs/cgroup%s", root, is_v2 ? "" : "/memory");
-        most = group_walk(base, path, is_v2 ? &group_v2 : &group_v1, without_usage, most);
+        most = group_walk(is_v2 ? "/sys/fs/cgroup" : "/sys/fs/cgroup/memory", path,
+                          is_v2 ? &group_v2 : &group_v1, without_usage, most);
     }
     return most;
 }
 
-size_t am_machine_memory_under(const char *root, size_t installed)
+size_t am_machine_memory(size_t installed)
 {
-    return groups_allow(root, false, installed);
-}
-
-size_t am_machine_available_under(const char *root)
-{
-    size_t kilobytes =
-        group_number(root, "/proc", "meminfo", "MemAvailable:", SIZE_MAX >> 10);
-
-    return groups_allow(root, true, kilobytes << 10);
+    return groups_allow(false, installed);
 }
 
 size_t am_machine_available(void)
 {
-    return am_machine_available_under("");
-}
-
-size_t am_machine_memory(void)
-{
-    size_t pages = (size_t)sysconf(_SC_PHYS_PAGES);
-
-    return am_machine_memory_under("", pages * (size_t)sysconf(_SC_PAGESIZE));
+    return groups_allow(
+        true, number_read("/proc", "meminfo", "MemAvailable:", SIZE_MAX >> 10) << 10);
 }
 
 /* The word in brackets in "always within_size [advise] never"; empty where none is. */
-static void chosen_word(const char *root, const char *path, char *word, size_t size)
+static void chosen_word(const char *path, char *word, size_t size)
 {
     char text[256];
     const char *open;
 
     word[0] = '\0';
-    if (!file_read(root, path, text, sizeof text))
+    if (!file_read(path, text, sizeof text))
         return;
     open = strchr(text, '[');
     if (open != NULL)
@@ -192,30 +174,25 @@ bool am_machine_knows_collapse(void)
     return madvise(NULL, 0, MADV_COLLAPSE) == 0; /* of no bytes: an answer, no work */
 }
 
-bool am_machine_can_collapse_under(const char *root, bool knows_collapse)
+bool am_machine_can_collapse(bool knows_collapse)
 {
     char all[32];
     char files[32];
 
-    chosen_word(root, setting_of_all, all, sizeof all);
-    chosen_word(root, setting_of_files, files, sizeof files);
+    chosen_word(setting_of_all, all, sizeof all);
+    chosen_word(setting_of_files, files, sizeof files);
     return knows_collapse && all[0] != '\0' && strcmp(all, "never") != 0 &&
            strcmp(files, "deny") != 0 &&
-           group_number(root, TRANSPARENT, "hpage_pmd_size", NULL, 0) == AM_CHUNK;
-}
-
-bool am_machine_can_collapse(void)
-{
-    return am_machine_can_collapse_under("", am_machine_knows_collapse());
+           number_read(TRANSPARENT, "hpage_pmd_size", NULL, 0) == AM_CHUNK;
 }
 
 /* The reason why memory files get ordinary pages. */
-static void say_no_huge_pages(const char *root, size_t n_free, size_t needed,
-                              const char *files, bool knows_collapse, char *ret_why)
+static void say_no_huge_pages(size_t n_free, size_t needed, const char *files,
+                              bool knows_collapse, char *ret_why)
 {
     char all[32];
 
-    chosen_word(root, setting_of_all, all, sizeof all);
+    chosen_word(setting_of_all, all, sizeof all);
     if (knows_collapse)
         snprintf(
             ret_why, AM_MACHINE_WHY,
@@ -232,12 +209,11 @@ static void say_no_huge_pages(const char *root, size_t n_free, size_t needed,
             n_free, needed, setting_of_files, files[0] != '\0' ? files : "not there");
 }
 
-bool am_machine_has_huge_pages_under(const char *root, size_t size, bool knows_collapse,
-                                     char *ret_why)
+bool am_machine_has_huge_pages(size_t size, bool knows_collapse, char *ret_why)
 {
     static const char pool[] = "/sys/kernel/mm/hugepages/hugepages-2048kB";
     size_t needed = size >> AM_CHUNK_SHIFT;
-    size_t n_free = group_number(root, pool, "free_hugepages", NULL, 0);
+    size_t n_free = number_read(pool, "free_hugepages", NULL, 0);
     char word[32];
 
     if (n_free >= needed) {
@@ -246,31 +222,28 @@ bool am_machine_has_huge_pages_under(const char *root, size_t size, bool knows_c
                  n_free, needed);
         return true;
     }
-    chosen_word(root, setting_of_files, word, sizeof word);
+    chosen_word(setting_of_files, word, sizeof word);
     if (word[0] != '\0' && strcmp(word, "never") != 0 && strcmp(word, "deny") != 0) {
         snprintf(ret_why, AM_MACHINE_WHY, "transparent ones, since %s is %s",
                  setting_of_files, word);
         return true;
     }
-    if (!am_machine_can_collapse_under(root, knows_collapse)) {
-        say_no_huge_pages(root, n_free, needed, word, knows_collapse, ret_why);
+    if (!am_machine_can_collapse(knows_collapse)) {
+        say_no_huge_pages(n_free, needed, word, knows_collapse, ret_why);
         return false;
     }
-    chosen_word(root, setting_of_all, word, sizeof word);
+    chosen_word(setting_of_all, word, sizeof word);
     snprintf(ret_why, AM_MACHINE_WHY, "transparent ones by MADV_COLLAPSE, since %s is %s",
              setting_of_all, word);
     return true;
 }
 
-bool am_machine_has_huge_pages(size_t size, char *ret_why)
-{
-    return am_machine_has_huge_pages_under("", size, am_machine_knows_collapse(),
-                                           ret_why);
-}
-
 size_t am_machine_sysctl(const char *folder, const char *name)
 {
-    return group_number("/proc/sys/", folder, name, NULL, 0);
+    char path[64];
+
+    snprintf(path, sizeof path, "/proc/sys/%s", folder);
+    return number_read(path, name, NULL, 0);
 }
 
 bool am_machine_has_node(int node)
@@ -370,35 +343,25 @@ static bool id_parse(const char *text, uint8_t *ret_id)
     return any != 0;
 }
 
-void am_machine_id_under(const char *root, const char *host, uint8_t *ret_id)
-{
-    const uint8_t zero[AM_UUID_SIZE] = {0};
-    char text[64];
-
-    if (!file_read(root, "/etc/machine-id", text, sizeof text) || !id_parse(text, ret_id))
-        am_uuid_make(zero, host, ret_id);
-}
-
 void am_machine_id(uint8_t *ret_id)
 {
-    char host[256] = "";
-
-    if (gethostname(host, sizeof host - 1) != 0)
-        host[0] = '\0';
-    am_machine_id_under("", host, ret_id);
-}
-
-void am_machine_boot_id_under(const char *root, uint8_t *ret_id)
-{
     const uint8_t zero[AM_UUID_SIZE] = {0};
+    char host[256] = "";
     char text[64];
 
-    if (!file_read(root, "/proc/sys/kernel/random/boot_id", text, sizeof text))
-        text[0] = '\0';
-    am_uuid_make(zero, text, ret_id);
+    if (file_read("/etc/machine-id", text, sizeof text) && id_parse(text, ret_id))
+        return;
+    if (gethostname(host, sizeof host - 1) != 0)
+        host[0] = '\0';
+    am_uuid_make(zero, host, ret_id);
 }
 
 void am_machine_boot_id(uint8_t *ret_id)
 {
-    am_machine_boot_id_under("", ret_id);
+    const uint8_t zero[AM_UUID_SIZE] = {0};
+    char text[64];
+
+    if (!file_read("/proc/sys/kernel/random/boot_id", text, sizeof text))
+        text[0] = '\0';
+    am_uuid_make(zero, text, ret_id);
 }

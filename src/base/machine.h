@@ -9,34 +9,26 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Bytes of memory of the machine, or of the control group this process is confined to. */
-size_t am_machine_memory(void);
+/* Before each path of /proc, /sys and /etc; tests have another one. */
+extern const char *am_machine_root;
 
-/*
- * The same with another root for /proc and /sys; `installed` is the machine's own memory.
- */
-size_t am_machine_memory_under(const char *root, size_t installed);
+/* `installed` bytes, the machine's memory, or the limit of this process's control group. */
+size_t am_machine_memory(size_t installed);
 
 /* Bytes that can still be had, now: of the machine, and of the control group. */
 size_t am_machine_available(void);
-size_t am_machine_available_under(const char *root);
 
 /*
  * Whether memory files of `size` bytes get huge pages here: from the system's pool, or
  * transparent ones.  The reason, in words, is put into AM_MACHINE_WHY bytes.
  */
 #define AM_MACHINE_WHY 512
-bool am_machine_has_huge_pages(size_t size, char *ret_why);
+bool am_machine_has_huge_pages(size_t size, bool knows_collapse, char *ret_why);
 
 /* Whether the kernel can make huge pages of a memory file's pages (MADV_COLLAPSE). */
 bool am_machine_knows_collapse(void);
 /* The same, and the system has not turned transparent huge pages of 2 MB off. */
-bool am_machine_can_collapse(void);
-
-/* The same with another root for /sys; knows_collapse: am_machine_knows_collapse(). */
-bool am_machine_has_huge_pages_under(const char *root, size_t size, bool knows_collapse,
-                                     char *ret_why);
-bool am_machine_can_collapse_under(const char *root, bool knows_collapse);
+bool am_machine_can_collapse(bool knows_collapse);
 
 /* A number of the kernel's settings, vm.max_map_count as "vm", "max_map_count"; 0: unknown. */
 size_t am_machine_sysctl(const char *folder, const char *name);
@@ -59,15 +51,11 @@ void am_uuid_make(const uint8_t *space, const char *name, uint8_t *ret_uuid);
  * identifier from them.
  */
 void am_machine_id(uint8_t *ret_id);
-/* The same with another root for /etc, and another name. */
-void am_machine_id_under(const char *root, const char *host, uint8_t *ret_id);
 
 /*
  * 16 bytes that are the same for all that runs on this machine, in containers too, from
  * its boot on; the same everywhere if the system does not provide it.
  */
 void am_machine_boot_id(uint8_t *ret_id);
-/* The same with another root for /proc. */
-void am_machine_boot_id_under(const char *root, uint8_t *ret_id);
 
 #endif

@@ -14,7 +14,7 @@ static const char *root;
 
 static int begin(void **state)
 {
-    root = folder_make();
+    root = am_machine_root = folder_make();
     return 0;
 }
 
@@ -43,13 +43,14 @@ static void limit(const char *path, const char *file, const char *text)
 
 static size_t memory(void)
 {
-    return am_machine_memory_under(root, INSTALLED);
+    return am_machine_memory(INSTALLED);
 }
 
 static void without_proc_all_that_is_installed_counts(void **state)
 {
     assert_int_equal(memory(), INSTALLED);
-    assert_int_equal(am_machine_memory_under("/nowhere", INSTALLED), INSTALLED);
+    am_machine_root = "/nowhere";
+    assert_int_equal(am_machine_memory(INSTALLED), INSTALLED);
 }
 
 static void a_process_in_no_group_has_all_memory(void **state)
@@ -184,9 +185,9 @@ static void available(const char *kilobytes)
 
 static void what_the_machine_has_left_counts_without_a_group(void **state)
 {
-    assert_true(am_machine_available_under(root) > INSTALLED); /* nobody knows */
+    assert_true(am_machine_available() > INSTALLED); /* nobody knows */
     available("4194304");
-    assert_int_equal(am_machine_available_under(root), 4 * AM_GIB);
+    assert_int_equal(am_machine_available(), 4 * AM_GIB);
 }
 
 /* Pages of files can be dropped; they count as left. */
@@ -195,16 +196,16 @@ static void a_group_has_left_what_is_not_used_or_can_be_dropped(void **state)
     available("33554432");
     groups("0::/a\n");
     limit("a", "memory.current", "3221225472\n");
-    assert_int_equal(am_machine_available_under(root), 32 * AM_GIB); /* no limit */
+    assert_int_equal(am_machine_available(), 32 * AM_GIB); /* no limit */
     limit("a", "memory.max", "max\n");
-    assert_int_equal(am_machine_available_under(root), 32 * AM_GIB);
+    assert_int_equal(am_machine_available(), 32 * AM_GIB);
     limit("a", "memory.max", "4294967296\n");
-    assert_int_equal(am_machine_available_under(root), AM_GIB);
+    assert_int_equal(am_machine_available(), AM_GIB);
     limit("a", "memory.stat", "anon 7\ninactive_anon 9\ninactive_file 1073741824\n");
-    assert_int_equal(am_machine_available_under(root), 2 * AM_GIB);
+    assert_int_equal(am_machine_available(), 2 * AM_GIB);
     limit("a", "memory.stat",
           "anon 7\ninactive_file 1073741824\nactive_file 536870912\n");
-    assert_int_equal(am_machine_available_under(root), 5 * AM_GIB / 2);
+    assert_int_equal(am_machine_available(), 5 * AM_GIB / 2);
 }
 
 static void a_group_above_its_limit_has_nothing_left(void **state)
@@ -213,9 +214,9 @@ static void a_group_above_its_limit_has_nothing_left(void **state)
     groups("0::/a/b\n");
     limit("a", "memory.max", "1073741824\n");
     limit("a", "memory.current", "1073741824\n");
-    assert_int_equal(am_machine_available_under(root), 0);
+    assert_int_equal(am_machine_available(), 0);
     limit("a", "memory.current", "2147483648\n");
-    assert_int_equal(am_machine_available_under(root), 0);
+    assert_int_equal(am_machine_available(), 0);
 }
 
 static void the_least_that_is_left_on_the_way_up_counts(void **state)
@@ -223,16 +224,16 @@ static void the_least_that_is_left_on_the_way_up_counts(void **state)
     available("3145728");
     groups("4:memory:/one\n0::/two/three\n");
     limit("two/three", "memory.max", "8589934592\n");
-    assert_int_equal(am_machine_available_under(root), 3 * AM_GIB);
+    assert_int_equal(am_machine_available(), 3 * AM_GIB);
     limit("two", "memory.max", "4294967296\n");
     limit("two", "memory.current", "2147483648\n");
-    assert_int_equal(am_machine_available_under(root), 2 * AM_GIB);
+    assert_int_equal(am_machine_available(), 2 * AM_GIB);
     limit("memory/one", "memory.limit_in_bytes", "4294967296\n");
     limit("memory/one", "memory.usage_in_bytes", "4294967296\n");
     limit("memory/one", "memory.stat",
           "inactive_file 5\ntotal_inactive_file 536870912\nactive_file 5\n"
           "total_active_file 536870912\n");
-    assert_int_equal(am_machine_available_under(root), AM_GIB);
+    assert_int_equal(am_machine_available(), AM_GIB);
 }
 
 static void pages(const char *n_free, const char *setting)
@@ -252,20 +253,20 @@ static void huge_pages_come_from_the_pool_or_are_transparent(void **state)
 {
     char why[AM_MACHINE_WHY];
 
-    assert_false(am_machine_has_huge_pages_under(root, AM_GIB, false, why));
+    assert_false(am_machine_has_huge_pages(AM_GIB, false, why));
     assert_contains(why, "is not there");
     pages("511\n", "always within_size advise [never] deny force\n");
-    assert_false(am_machine_has_huge_pages_under(root, AM_GIB, false, why));
+    assert_false(am_machine_has_huge_pages(AM_GIB, false, why));
     assert_contains(why, "511 free huge pages of 2 MB and a device takes 512");
     assert_contains(why, "shmem_enabled is never");
     pages("512\n", "always within_size advise [never] deny force\n");
-    assert_true(am_machine_has_huge_pages_under(root, AM_GIB, false, why));
+    assert_true(am_machine_has_huge_pages(AM_GIB, false, why));
     assert_contains(why, "512 free huge pages");
     pages("0\n", "always within_size [advise] never deny force\n");
-    assert_true(am_machine_has_huge_pages_under(root, AM_GIB, false, why));
+    assert_true(am_machine_has_huge_pages(AM_GIB, false, why));
     assert_contains(why, "transparent ones, since");
     pages("0\n", "always within_size advise never [deny] force\n");
-    assert_false(am_machine_has_huge_pages_under(root, AM_GIB, false, why));
+    assert_false(am_machine_has_huge_pages(AM_GIB, false, why));
 }
 
 static void
@@ -274,26 +275,26 @@ huge_pages_are_collapsed_where_the_system_allows_transparent_ones(void **state)
     char why[AM_MACHINE_WHY];
 
     pages("0\n", "always within_size advise [never] deny force\n");
-    assert_false(am_machine_can_collapse_under(root, true)); /* no setting to read */
+    assert_false(am_machine_can_collapse(true)); /* no setting to read */
     transparent_pages("always [madvise] never\n", "2097152\n");
-    assert_true(am_machine_can_collapse_under(root, true));
-    assert_true(am_machine_has_huge_pages_under(root, AM_GIB, true, why));
+    assert_true(am_machine_can_collapse(true));
+    assert_true(am_machine_has_huge_pages(AM_GIB, true, why));
     assert_contains(why, "by MADV_COLLAPSE");
     assert_contains(why, "enabled is madvise");
-    assert_false(am_machine_can_collapse_under(root, false));
-    assert_false(am_machine_has_huge_pages_under(root, AM_GIB, false, why));
+    assert_false(am_machine_can_collapse(false));
+    assert_false(am_machine_has_huge_pages(AM_GIB, false, why));
     assert_contains(why, "the kernel has no MADV_COLLAPSE");
     transparent_pages("always [madvise] never\n", "536870912\n"); /* pages of 64 KB */
-    assert_false(am_machine_can_collapse_under(root, true));
+    assert_false(am_machine_can_collapse(true));
     transparent_pages("[always] madvise never\n", "2097152\n");
-    assert_true(am_machine_can_collapse_under(root, true));
+    assert_true(am_machine_can_collapse(true));
     transparent_pages("always madvise [never]\n", "2097152\n");
-    assert_false(am_machine_can_collapse_under(root, true));
-    assert_false(am_machine_has_huge_pages_under(root, AM_GIB, true, why));
+    assert_false(am_machine_can_collapse(true));
+    assert_false(am_machine_has_huge_pages(AM_GIB, true, why));
     assert_contains(why, "/enabled is never");
     transparent_pages("always [madvise] never\n", "2097152\n");
     pages("0\n", "always within_size advise never [deny] force\n");
-    assert_false(am_machine_can_collapse_under(root, true));
+    assert_false(am_machine_can_collapse(true));
 }
 
 static void this_machine_has_memory_and_a_node(void **state)
@@ -301,9 +302,10 @@ static void this_machine_has_memory_and_a_node(void **state)
     size_t installed = (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE);
     int n_nodes = 0;
 
+    am_machine_root = "";
     assert_true(am_machine_available() > 0 && am_machine_available() <= installed);
-    assert_true(am_machine_memory() > 0);
-    assert_true(am_machine_memory() <= installed);
+    assert_true(am_machine_memory(installed) > 0);
+    assert_true(am_machine_memory(installed) <= installed);
     for (int node = 0; node < 1024; node++)
         n_nodes += am_machine_has_node(node);
     assert_true(n_nodes > 0);
@@ -318,12 +320,12 @@ static void all_that_runs_since_one_start_has_one_id(void **state)
         none[AM_UUID_SIZE];
     const char *file = "proc/sys/kernel/random/boot_id";
 
-    am_machine_boot_id_under(root, none);
+    am_machine_boot_id(none);
     file_make_text(root, file, "4f1d8c1a-28b1-4f0e-9c9b-7e6a3b1c2d3e\n");
-    am_machine_boot_id_under(root, one);
-    am_machine_boot_id_under(root, same);
+    am_machine_boot_id(one);
+    am_machine_boot_id(same);
     file_make_text(root, file, "4f1d8c1a-28b1-4f0e-9c9b-7e6a3b1c2d3f\n");
-    am_machine_boot_id_under(root, later);
+    am_machine_boot_id(later);
     assert_memory_equal(one, same, sizeof one);
     assert_memory_not_equal(one, later, sizeof one);
     assert_memory_not_equal(one, none, sizeof one);

@@ -136,7 +136,8 @@ static void what_the_system_does_not_take_is_kept(void **state)
 static void a_promise_larger_than_the_machine_is_an_error_and_not_a_death(void **state)
 {
     struct host_store store;
-    size_t n = 2 * am_machine_memory() >> AM_CHUNK_SHIFT;
+    size_t n = 2 * (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE) >>
+               AM_CHUNK_SHIFT;
 
     assert_int_equal(host_store_open(&store, n << AM_CHUNK_SHIFT, false), ACL_SUCCESS);
     assert_int_equal(host_store_ready(&store, 0, n), ACL_ERROR_RT_MEMORY_ALLOCATION);

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include "base/error.h"
 #include "base/log.h"
@@ -60,7 +61,8 @@ aclError am_plan_make(struct am_plan *plan)
 {
     bool is_real = (am_setup.backend->caps & AM_CAP_DEVICES) != 0;
 
-    plan->memory = am_machine_memory();
+    plan->memory = am_machine_memory((size_t)sysconf(_SC_PHYS_PAGES) *
+                                     (size_t)sysconf(_SC_PAGESIZE));
     plan->n_real = is_real ? am_setup.backend->device_count() : 0;
     plan->n_all = is_real && !am_option_is_set(AM_OPTION_devices)
                       ? plan->n_real
