@@ -2,6 +2,7 @@
 #include "api/api.h"
 #include "api/check.h"
 #include "base/error.h"
+#include "core/devices.h"
 #include "core/model/build.h"
 #include "core/model/condition.h"
 #include "core/model/inspect.h"
@@ -77,7 +78,7 @@ aclError am_aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout)
     AM_GET(model, modelRI);
     AM_GET(stream, NULL);
     AM_TRY(am_model_execute(model, stream));
-    return am_stream_sync(stream, timeout);
+    return am_sync_stream(stream, timeout);
 }
 
 aclError am_aclmdlRIDestroyRegisterCallback(aclmdlRI modelRI, aclrtCallback func,

@@ -11,6 +11,7 @@
 #include "core/copy/span.h"
 #include "core/device/context.h"
 #include "core/device/setup.h"
+#include "core/devices.h"
 #include "core/heap/heap.h"
 #include "core/hostmem/hostmem.h"
 #include "core/stream/stream.h"
@@ -215,7 +216,7 @@ aclError am_aclrtFreeWithDevSync(void *devPtr)
         device = context->device;
     if (device >= 0) {
         AM_TRY(am_stream_check_all(device, NULL));
-        failure = am_stream_sync_device(device, -1);
+        failure = am_sync_device(device, -1);
     }
     /* A failure of a stream is returned here. The block is freed in any case. */
     rc = am_heap_free(AM_HEAP_DEVICE, devPtr);
@@ -343,7 +344,7 @@ aclError am_aclrtFreeHostWithDevSync(void *hostPtr)
     AM_TRY(am_context_device(&device));
     AM_TRY(am_stream_check_all(device, NULL));
     /* A failure of a stream is returned here. The block is freed in any case. */
-    failure = am_stream_sync_device(device, -1);
+    failure = am_sync_device(device, -1);
     rc = am_host_free(hostPtr);
     return rc != ACL_SUCCESS ? rc : failure;
 }

@@ -3,6 +3,7 @@
 #include "api/check.h"
 #include "base/error.h"
 #include "core/device/context.h"
+#include "core/devices.h"
 #include "core/stream/call.h"
 #include "core/stream/callback.h"
 #include "core/stream/sched.h"
@@ -25,14 +26,16 @@ aclError am_aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority,
     return am_stream_create(priority, flag, stream);
 }
 
-aclError am_aclrtDestroyStream(aclrtStream stream)
+aclError am_aclrtDestroyStream(aclrtStream handle)
 {
-    return am_stream_destroy(stream, false);
+    AM_GET(stream, handle);
+    return am_end_stream(stream, false);
 }
 
-aclError am_aclrtDestroyStreamForce(aclrtStream stream)
+aclError am_aclrtDestroyStreamForce(aclrtStream handle)
 {
-    return am_stream_destroy(stream, true);
+    AM_GET(stream, handle);
+    return am_end_stream(stream, true);
 }
 
 aclError am_aclrtCtxGetCurrentDefaultStream(aclrtStream *stream)
@@ -43,7 +46,7 @@ aclError am_aclrtCtxGetCurrentDefaultStream(aclrtStream *stream)
 aclError am_aclrtSynchronizeStreamWithTimeout(aclrtStream handle, int32_t ms)
 {
     AM_GET(stream, handle);
-    return am_stream_sync(stream, ms);
+    return am_sync_stream(stream, ms);
 }
 
 aclError am_aclrtSynchronizeStream(aclrtStream stream)
@@ -56,7 +59,7 @@ aclError am_aclrtSynchronizeDeviceWithTimeout(int32_t ms)
     int32_t device;
 
     AM_TRY(am_context_device(&device));
-    return am_stream_sync_device(device, ms);
+    return am_sync_device(device, ms);
 }
 
 aclError am_aclrtSynchronizeDevice(void)

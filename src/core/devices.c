@@ -243,9 +243,38 @@ aclError am_context_destroy(void *handle)
         am_stream_kill_all(context->device, context, true);
     }
     rc = am_context_kill(context, handle);
-    if (rc == ACL_SUCCESS) /* other threads may have made some since */
+    if (rc == ACL_SUCCESS) { /* other threads may have made some since */
         am_stream_kill_all(context->device, context, false);
+        am_pool_synced(context->device, -1);
+    }
 out:
     am_context_put(context);
     return rc;
+}
+
+aclError am_sync_stream(struct am_stream *stream, int32_t timeout_ms)
+{
+    bool is_synced;
+    aclError rc = am_stream_sync(stream, timeout_ms, &is_synced);
+
+    if (is_synced)
+        am_pool_synced(stream->device, stream->id);
+    return rc;
+}
+
+aclError am_sync_device(int32_t device, int32_t timeout_ms)
+{
+    bool are_synced;
+    aclError rc = am_stream_sync_device(device, timeout_ms, &are_synced);
+
+    if (are_synced)
+        am_pool_synced(device, -1);
+    return rc;
+}
+
+aclError am_end_stream(struct am_stream *stream, bool is_forced)
+{
+    AM_TRY(am_stream_destroy(stream, is_forced));
+    am_pool_synced(stream->device, stream->id);
+    return ACL_SUCCESS;
 }

@@ -7,6 +7,7 @@
 #include "acl/acl_base.h"
 #include "core/device/device.h"
 #include "core/ledger/ledger.h"
+#include "core/stream/stream.h"
 
 /*
  * Makes the devices that the options and ASCEND_RT_VISIBLE_DEVICES ask for; where the
@@ -28,5 +29,10 @@ bool am_devices_are_idle(struct am_devices *devices);
 aclError am_device_reset(struct am_device *device, bool is_forced);
 /* aclrtDestroyContext: its streams end first. */
 aclError am_context_destroy(void *handle);
+
+/* The program synchronises or destroys a stream, or all of a device: pools give memory back. */
+aclError am_sync_stream(struct am_stream *stream, int32_t timeout_ms);
+aclError am_sync_device(int32_t device, int32_t timeout_ms);
+aclError am_end_stream(struct am_stream *stream, bool is_forced);
 
 #endif

@@ -169,14 +169,10 @@ static bool launched_collect(void)
     return am_counter_sum(&am_sched.n_completed) != n_moves;
 }
 
-/*
- * Once, before anything is up: the parts that lie above memory and streams say what they
- * are notified of, so that memory and streams do not depend on them.
- */
+/* Once, before anything is up. */
 static void runtime_init(void)
 {
     am_domain_set_collect(launched_collect);
-    am_stream_set_synced(am_pool_synced);
     am_sched_init(&am_sched);
 }
 

@@ -42,7 +42,8 @@ aclError host_start(void)
     int64_t option = am_option_number(AM_OPTION_huge_pages);
 
     may_be_huge = option != AM_HUGE_PAGES_NEVER;
-    can_collapse = option == AM_HUGE_PAGES_AUTO     ? am_machine_can_collapse(am_machine_knows_collapse())
+    can_collapse = option == AM_HUGE_PAGES_AUTO
+                       ? am_machine_can_collapse(am_machine_knows_collapse())
                    : option == AM_HUGE_PAGES_ALWAYS ? am_machine_knows_collapse()
                                                     : false;
     short_runs_from = 0;

@@ -260,7 +260,7 @@ uint64_t am_managed_count(uint64_t *size)
     uint64_t n = 0;
 
     am_lock(&managed.lock);
-    RB_FOREACH (block, blocks, &managed.blocks) {
+    LIST_FOREACH (block, &managed.blocks, all) {
         *size += block->asked;
         n++;
     }

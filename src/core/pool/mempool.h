@@ -49,7 +49,10 @@ aclError am_pool_malloc_async(void *handle, size_t size, struct am_stream *strea
 aclError am_pool_free_async(void *addr, struct am_stream *stream);
 aclError am_pool_trim(void *handle, size_t keep);
 
-/* The stream was synchronised: memory above the thresholds of its device's pools goes. */
+/*
+ * The program has synchronised a stream of the device (-1: all), or ended it: memory above the
+ * thresholds of the device's pools goes.
+ */
 void am_pool_synced(int32_t device, int32_t stream);
 
 #endif

@@ -125,7 +125,10 @@ void am_pool_stream_synced_locked(struct am_pool *pool, int32_t stream)
 {
     unsigned slot = slot_find(pool, stream);
 
-    slot_open_locked(pool, slot < AM_FIT_STREAMS ? slot : AM_POOL_SHARED_SLOT);
+    for (unsigned i = 0; stream < 0 && i < AM_POOL_SHARED_SLOT; i++)
+        slot_open_locked(pool, i);
+    slot_open_locked(pool,
+                     slot < AM_FIT_STREAMS && stream >= 0 ? slot : AM_POOL_SHARED_SLOT);
 }
 
 void am_pool_shrink_locked(struct am_pool *pool, size_t n)

@@ -98,7 +98,7 @@ struct am_pool_block *am_pool_block_find_locked(struct am_pool *pool, uintptr_t 
 uint64_t am_pool_pending(void *ctx, const struct am_fit_use *use,
                          enum am_fit_action action);
 
-/* The program has synchronised the stream. */
+/* The program has synchronised the stream; -1: all of them. */
 void am_pool_stream_synced_locked(struct am_pool *pool, int32_t stream)
     AM_REQUIRES(pool->lock);
 /* Destroys idle memory, idle longest first, until the pool has at most n chunks. */

@@ -76,9 +76,4 @@ static inline uint64_t am_capture_number(struct am_stream *stream)
     return model != NULL ? model->capture : 0;
 }
 
-static inline bool am_stream_is_captured(struct am_stream *stream)
-{
-    return atomic_load_explicit(&stream->queue.model, memory_order_relaxed) != NULL;
-}
-
 #endif

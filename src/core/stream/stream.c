@@ -41,20 +41,6 @@ static bool is_never_waited_for(const struct am_stream *stream)
            (ACL_STREAM_PERSISTENT | ACL_STREAM_DEVICE_USE_ONLY | ACL_STREAM_CPU_SCHEDULE);
 }
 
-/* Set before the first stream is made. */
-static void (*when_synced)(int32_t device, int32_t stream);
-
-void am_stream_set_synced(void (*synced)(int32_t device, int32_t stream))
-{
-    when_synced = synced;
-}
-
-static void report_synced(const struct am_stream *stream)
-{
-    if (when_synced != NULL)
-        when_synced(stream->device, stream->id);
-}
-
 uint32_t am_stream_available(int32_t device)
 {
     uint32_t n;
@@ -432,30 +418,29 @@ static aclError sync_locked(struct am_queue *queue, uint64_t target, uint64_t un
 }
 
 /* Until a time, which is timeout_ms after the begin of the call. */
-static aclError stream_sync(struct am_stream *stream, uint64_t until, int32_t timeout_ms)
+static aclError stream_sync(struct am_stream *stream, uint64_t until, int32_t timeout_ms,
+                            bool *ret_is_synced)
 {
     struct am_queue *queue = &stream->queue;
     uint64_t target;
-    bool is_synced;
     aclError rc;
 
-    if (is_never_waited_for(stream))
+    *ret_is_synced = is_never_waited_for(stream);
+    if (*ret_is_synced)
         return ACL_SUCCESS;
     AM_TRY(am_stream_refuse(stream, ACL_ERROR_RT_STREAM_CAPTURED, NO_WAIT));
     AM_TRY(wait_check(stream));
     am_lock(&queue->lock);
     target = queue->n_queued;
     rc = sync_locked(queue, target, until, timeout_ms);
-    is_synced = queue->n_done >= target;
+    *ret_is_synced = queue->n_done >= target;
     am_unlock(&queue->lock);
-    if (is_synced)
-        report_synced(stream);
     return rc;
 }
 
-aclError am_stream_sync(struct am_stream *stream, int32_t timeout_ms)
+aclError am_stream_sync(struct am_stream *stream, int32_t timeout_ms, bool *ret_is_synced)
 {
-    return stream_sync(stream, am_clock_after_ms(timeout_ms), timeout_ms);
+    return stream_sync(stream, am_clock_after_ms(timeout_ms), timeout_ms, ret_is_synced);
 }
 
 /*
@@ -482,17 +467,21 @@ static struct am_stream *walk_next(struct am_stream *last, int32_t device,
     return stream;
 }
 
-aclError am_stream_sync_device(int32_t device, int32_t timeout_ms)
+aclError am_stream_sync_device(int32_t device, int32_t timeout_ms, bool *ret_are_synced)
 {
     uint64_t until = am_clock_after_ms(timeout_ms);
     struct am_stream *stream = NULL;
     aclError first = ACL_SUCCESS;
+    bool is_synced;
 
+    *ret_are_synced = false;
     AM_TRY(captured_check(device, NULL, ACL_ERROR_RT_STREAM_CAPTURED, NO_WAIT));
     AM_TRY(am_stream_check_all(device, NULL));
+    *ret_are_synced = true;
     while ((stream = walk_next(stream, device, NULL)) != NULL) {
-        aclError rc = stream_sync(stream, until, timeout_ms);
+        aclError rc = stream_sync(stream, until, timeout_ms, &is_synced);
 
+        *ret_are_synced = *ret_are_synced && is_synced;
         if (first == ACL_SUCCESS)
             first = rc;
     }
@@ -602,7 +591,6 @@ static bool stream_end(struct am_stream *stream, bool is_forced, struct am_stall
     if (was_alive)
         stream_unlist_locked(stream);
     am_unlock(&streams_lock);
-    report_synced(stream);
     if (was_alive)
         am_stream_put(stream);
     return was_alive;
@@ -619,27 +607,21 @@ static aclError destroy_check(struct am_stream *stream, const struct am_context 
     return self_check(stream);
 }
 
-aclError am_stream_destroy(void *handle, bool is_forced)
+aclError am_stream_destroy(struct am_stream *stream, bool is_forced)
 {
     struct am_context *context;
-    struct am_stream *stream;
     struct am_stall stall;
     aclError rc;
 
     AM_TRY(am_context_get_current(&context));
-    rc = am_stream_get(handle, &stream);
-    if (rc != ACL_SUCCESS)
-        goto out;
     rc = destroy_check(stream, context);
-    if (rc == ACL_SUCCESS) {
-        am_stall_start(&stall, &am_sched);
-        if (!stream_end(stream, is_forced, &stall))
-            rc = am_fail(ACL_ERROR_RT_INVALID_HANDLE, "stream %p is not alive", handle);
-    }
-    am_stream_put(stream);
-out:
     am_context_put(context);
-    return rc;
+    if (rc != ACL_SUCCESS)
+        return rc;
+    am_stall_start(&stall, &am_sched);
+    AM_REQUIRE(stream_end(stream, is_forced, &stall), ACL_ERROR_RT_INVALID_HANDLE,
+               "stream %d is not alive", stream->id);
+    return ACL_SUCCESS;
 }
 
 /* Drops tasks that have not begun on all streams, before the first one is waited for. */

@@ -38,9 +38,14 @@ struct am_stream {
     uint64_t serial; /* grows with each stream; a walk remembers by it where it was */
 };
 
+static inline bool am_stream_is_captured(struct am_stream *stream)
+{
+    return atomic_load_explicit(&stream->queue.model, memory_order_relaxed) != NULL;
+}
+
 aclError am_stream_create(uint32_t priority, uint32_t flags, void **ret_handle);
 /* Destroys it after its tasks, or without tasks that have not begun. */
-aclError am_stream_destroy(void *handle, bool is_forced);
+aclError am_stream_destroy(struct am_stream *stream, bool is_forced);
 
 /*
  * The stream of a handle, NULL being the current context's default one, with one more
@@ -58,9 +63,10 @@ aclError am_stream_default(void **ret_handle);
  * Until the tasks queued so far are done, or 507046; then the stream's failure, if there was
  * one that had not been reported before the call.
  */
-aclError am_stream_sync(struct am_stream *stream, int32_t timeout_ms);
+aclError am_stream_sync(struct am_stream *stream, int32_t timeout_ms,
+                        bool *ret_is_synced);
 /* The same for all streams of a device. */
-aclError am_stream_sync_device(int32_t device, int32_t timeout_ms);
+aclError am_stream_sync_device(int32_t device, int32_t timeout_ms, bool *ret_are_synced);
 
 /* Drops what has not begun; a stopped stream takes nothing until it is synchronised. */
 void am_stream_abort(struct am_stream *stream);
@@ -119,8 +125,5 @@ aclError am_stream_submit_and_wait(struct am_stream *stream, struct am_task *tas
  * them waits for the function of the program that this thread is in.
  */
 aclError am_stream_check_all(int32_t device, const struct am_context *context);
-
-/* The function is called without a lock when a stream was synchronised or has ended. */
-void am_stream_set_synced(void (*synced)(int32_t device, int32_t stream));
 
 #endif

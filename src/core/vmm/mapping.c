@@ -19,6 +19,18 @@
 
 /* ---- lifetime ---- */
 
+AM_HOT struct am_mapping *am_mapping_find(uintptr_t addr)
+{
+    struct am_reservation *r = am_address_find(&am_vspace.reservations, addr);
+    struct am_mapping_entry *entries =
+        r != NULL ? atomic_load_explicit(&r->mappings, memory_order_acquire) : NULL;
+
+    return entries == NULL ? NULL
+                           : atomic_load_explicit(
+                                 &entries[(addr - r->start) >> AM_CHUNK_SHIFT].mapping,
+                                 memory_order_acquire);
+}
+
 AM_HOT struct am_mapping *am_mapping_get(uintptr_t addr)
 {
     struct am_mapping *mapping = am_mapping_find(addr);

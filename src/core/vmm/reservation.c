@@ -17,7 +17,7 @@ bool am_reservation_lock(uintptr_t addr, struct am_reservation **ret_reservation
 {
     struct am_reservation *r;
 
-    while ((r = am_reservation_find(addr)) != NULL) {
+    while ((r = am_address_find(&am_vspace.reservations, addr)) != NULL) {
         am_lock(&r->lock);
         if (!r->is_released) {
             *ret_reservation = r;

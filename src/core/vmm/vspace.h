@@ -227,18 +227,7 @@ static inline struct am_reservation *am_reservation_first(uintptr_t addr, size_t
 }
 
 /* The mapping that addr lies in, or NULL. */
-static inline struct am_mapping *am_mapping_find(uintptr_t addr)
-{
-    struct am_reservation *r = am_reservation_find(addr);
-    struct am_mapping_entry *entries =
-        r != NULL ? atomic_load_explicit(&r->mappings, memory_order_acquire) : NULL;
-
-    return entries == NULL ? NULL
-                           : atomic_load_explicit(
-                                 &entries[(addr - r->start) >> AM_CHUNK_SHIFT].mapping,
-                                 memory_order_acquire);
-}
-
+struct am_mapping *am_mapping_find(uintptr_t addr);
 /* The same with one more reference, which keeps the memory from being freed. */
 struct am_mapping *am_mapping_get(uintptr_t addr);
 void am_mapping_put(struct am_mapping *mapping);
