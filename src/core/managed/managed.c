@@ -1,7 +1,6 @@
 /* See managed.h. */
 #include "core/managed/managed.h"
 
-#include <bsd/sys/tree.h>
 #include <stdlib.h>
 
 #include "acl/error_codes/rt_error_codes.h"
@@ -28,43 +27,31 @@ struct page {
     bool is_read_mostly;
 };
 
+/* Each block has a reservation, by which it is found. */
 struct block {
-    RB_ENTRY(block) node;
+    LIST_ENTRY(block) all;
     uintptr_t start;
     size_t size;
     size_t asked; /* by the program, before it was rounded up to pages */
     struct page *pages;
 };
 
-RB_HEAD(blocks, block);
-
 static struct {
     struct am_lock lock;
-    struct blocks blocks;     /* lock, as the next one */
-    struct am_domain *domain; /* where the memory is; NULL until there is some */
-} managed = {.lock = AM_LOCK_INIT(AM_RANK_POOL, "managed memory"),
-             .blocks = RB_INITIALIZER(NULL)};
+    LIST_HEAD(, block) blocks; /* lock, as the next one */
+    struct am_domain *domain;  /* where the memory is; NULL until there is some */
+} managed = {.lock = AM_LOCK_INIT(AM_RANK_POOL, "managed memory")};
 
 _Atomic uint64_t am_managed_used;
 
-static int block_compare(struct block *a, struct block *b)
-{
-    return (a->start > b->start) - (a->start < b->start);
-}
-
-RB_GENERATE_INTERNAL(blocks, block, node, block_compare, __attribute__((unused)) static)
+static const struct am_owner managed_owner;
 
 /* The block that addr lies in, or NULL. */
 static struct block *block_find_locked(uintptr_t addr) AM_REQUIRES(managed.lock)
 {
-    struct block key = {.start = addr};
-    struct block *at = RB_NFIND(blocks, &managed.blocks, &key);
+    const struct am_reservation *r = am_reservation_find(addr);
 
-    if (at == NULL)
-        at = RB_MAX(blocks, &managed.blocks);
-    else if (at->start > addr)
-        at = RB_PREV(blocks, &managed.blocks, at);
-    return at != NULL && addr - at->start < at->size ? at : NULL;
+    return r != NULL && r->owner == &managed_owner ? r->owner_data : NULL;
 }
 
 /* The functions for copies. */
@@ -90,44 +77,42 @@ static const struct am_owner managed_owner = {
     .free = managed_free,
 };
 
-/* The first gap between blocks from `at` on that has room; 0: none in the window. */
-static uintptr_t gap_find_locked(uintptr_t at, size_t size) AM_REQUIRES(managed.lock)
+/* The first gap between reservations from `at` on that has room; 0: none in the window. */
+static uintptr_t gap_find(uintptr_t at, size_t size)
 {
     size_t align = size >= AM_GIB ? AM_GIB : AM_CHUNK; /* as all reservations */
-    struct block *block;
+    const struct am_reservation *r;
 
     at = am_align_up(at, align);
-    RB_FOREACH (block, blocks, &managed.blocks) {
-        if (block->start + block->size <= at)
-            continue;
-        if (block->start >= at && block->start - at >= size)
-            break;
-        at = am_align_up(block->start + block->size, align);
+    while (at - WINDOW_START <= WINDOW_SIZE - size) {
+        r = am_reservation_first(at, size);
+        if (r == NULL)
+            return at;
+        at = am_align_up(r->start + r->size, align);
     }
-    return at - WINDOW_START <= WINDOW_SIZE - size ? at : 0;
+    return 0;
 }
 
 /* Addresses in the window, or anywhere else when another mapping has it. */
-static aclError addresses_take_locked(size_t size, void **ret_addr)
-    AM_REQUIRES(managed.lock)
+static aclError addresses_take(struct block *block, size_t size, void **ret_addr)
 {
-    uintptr_t at = gap_find_locked(WINDOW_START, size);
+    uintptr_t at = gap_find(WINDOW_START, size);
     aclError rc = ACL_ERROR_RT_PARAM_INVALID;
     struct am_capture before;
 
     for (int i = 0; i < WINDOW_TRIES && at != 0 && rc == ACL_ERROR_RT_PARAM_INVALID;
          i++) {
         before = am_error_hush();
-        rc = am_vspace_reserve_owned(&managed_owner, NULL, size, (void *)at, ret_addr);
+        rc = am_vspace_reserve_owned(&managed_owner, block, size, (void *)at, ret_addr);
         am_error_capture_end(before);
         if (rc != ACL_SUCCESS)
-            at = gap_find_locked(at + size, size);
+            at = gap_find(at + size, size);
     }
     if (rc == ACL_SUCCESS)
         return rc;
     am_log(AM_LOG_INFO,
            "managed memory lies outside its documented addresses, which are in use");
-    return am_vspace_reserve_owned(&managed_owner, NULL, size, NULL, ret_addr);
+    return am_vspace_reserve_owned(&managed_owner, block, size, NULL, ret_addr);
 }
 
 /* Memory behind the addresses. */
@@ -170,14 +155,14 @@ static aclError alloc_locked(size_t asked, void **ret_addr) AM_REQUIRES(managed.
                      "no host memory for the records of managed memory");
         goto err_block;
     }
-    rc = addresses_take_locked(size, ret_addr);
+    rc = addresses_take(block, size, ret_addr);
     if (rc != ACL_SUCCESS)
         goto err_pages;
     rc = memory_map_locked(*ret_addr, size);
     if (rc != ACL_SUCCESS)
         goto err_addresses;
     block->start = (uintptr_t)*ret_addr;
-    RB_INSERT(blocks, &managed.blocks, block);
+    LIST_INSERT_HEAD(&managed.blocks, block, all);
     am_managed_used += size;
     return ACL_SUCCESS;
 
@@ -212,7 +197,7 @@ static aclError free_locked(struct block *block, bool is_last) AM_REQUIRES(manag
 {
     AM_TRY(am_vspace_unmap_owned((void *)block->start, is_last));
     am_vspace_release_owned((void *)block->start);
-    RB_REMOVE(blocks, &managed.blocks, block);
+    LIST_REMOVE(block, all);
     am_managed_used -= block->size;
     free(block->pages);
     free(block);
@@ -244,7 +229,7 @@ void am_managed_free_all(void)
     struct block *block;
 
     am_lock(&managed.lock);
-    while ((block = RB_MIN(blocks, &managed.blocks)) != NULL)
+    while ((block = LIST_FIRST(&managed.blocks)) != NULL)
         free_locked(block, true);
     domain = managed.domain;
     managed.domain = NULL;

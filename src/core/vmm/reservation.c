@@ -288,7 +288,9 @@ void am_vspace_release_owned(void *addr)
     am_assert(r != NULL && r->start == (uintptr_t)addr && r->n_mappings == 0);
     am_lock(&r->lock);
     r->is_unreleased = !reservation_drop(r, AM_LOG_WARN);
-    if (!r->is_unreleased)
+    if (r->is_unreleased)
+        r->owner_data = NULL; /* the owner's record ends */
+    else
         reservation_leave_locked(r);
     am_unlock(&r->lock);
     am_unlock(&am_vspace.lock);
