@@ -68,4 +68,10 @@ static inline bool am_ref_drop(atomic_uint *refs)
     return atomic_fetch_sub_explicit(refs, 1, memory_order_acq_rel) == 1;
 }
 
+/* Whether `size` bytes from `at` on, counted from the start of a block, end within it. */
+static inline bool am_is_within(size_t bound, size_t at, size_t size)
+{
+    return at <= bound && size <= bound - at;
+}
+
 #endif

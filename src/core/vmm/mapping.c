@@ -97,6 +97,11 @@ void am_mapping_put(struct am_mapping *mapping)
     am_phys_put(phys);
 }
 
+struct am_bounds am_bounds_of(uintptr_t start, size_t asked, size_t whole, bool is_strict)
+{
+    return (struct am_bounds){start, is_strict ? asked : whole, asked, whole};
+}
+
 aclError am_bounds_refuse(const struct am_bounds *bounds, uintptr_t addr, size_t size,
                           const char *what)
 {

@@ -42,17 +42,7 @@ struct am_bounds {
 };
 
 /* The strict rules let the program use what it asked for, the default ones all of it. */
-static inline struct am_bounds am_bounds_of(uintptr_t start, size_t asked, size_t whole,
-                                            bool is_strict)
-{
-    return (struct am_bounds){start, is_strict ? asked : whole, asked, whole};
-}
-
-/* Whether `size` bytes from `at` on, counted from the start of a block, end within it. */
-static inline bool am_is_within(size_t bound, size_t at, size_t size)
-{
-    return at <= bound && size <= bound - at;
-}
+struct am_bounds am_bounds_of(uintptr_t start, size_t asked, size_t whole, bool is_strict);
 
 /* 107000, for bytes at addr that are not within the block; `what` names the argument. */
 aclError am_bounds_refuse(const struct am_bounds *bounds, uintptr_t addr, size_t size,
