@@ -13,11 +13,10 @@
 static struct am_lock allocators_lock = AM_LOCK_INIT(AM_RANK_POOL, "allocators");
 
 struct allocator {
-    struct am_named named;
+    struct am_named
+        named;    /* a reference until it is destroyed, and one for each stream */
     void *handle; /* also of one that was destroyed and is registered with a stream */
-    struct am_allocator_functions functions; /* allocators_lock, as all below */
-    unsigned n_streams;                      /* that it is registered with */
-    bool is_dead;                            /* freed with its last stream */
+    struct am_allocator_functions functions; /* allocators_lock, as the next one */
     LIST_ENTRY(allocator) all;
 };
 
@@ -54,14 +53,17 @@ static aclError find_locked(void *handle, struct allocator **ret_allocator)
     return ACL_SUCCESS;
 }
 
+static void allocator_put(struct allocator *allocator)
+{
+    if (am_ref_drop(&allocator->named.refs))
+        am_named_free(&allocator->named);
+}
+
 static void destroy_locked(struct allocator *allocator) AM_REQUIRES(allocators_lock)
 {
     LIST_REMOVE(allocator, all);
-    allocator->is_dead = true;
-    if (allocator->n_streams == 0)
-        am_named_free(&allocator->named);
-    else
-        am_named_unpublish(&allocator->named);
+    am_named_unpublish(&allocator->named);
+    allocator_put(allocator);
 }
 
 aclError am_allocator_destroy(void *handle)
@@ -89,8 +91,7 @@ static void registrations_remove_locked(const struct am_stream *stream)
             am_named_find(AM_KIND_STREAM, r->stream) != NULL)
             continue;
         LIST_REMOVE(r, all);
-        if (--r->allocator->n_streams == 0 && r->allocator->is_dead)
-            am_named_free(&r->allocator->named);
+        allocator_put(r->allocator);
         free(r);
     }
 }
@@ -143,7 +144,8 @@ static aclError register_locked(struct registration *r, void *handle,
                : functions->free == NULL ? "free"
                                          : "get-address-from-block");
     r->stream = stream->named.handle;
-    r->allocator->n_streams++; /* which may be the one that the stream has already */
+    am_ref_more(
+        &r->allocator->named.refs); /* which may be the one that the stream has already */
     registrations_remove_locked(stream);
     LIST_INSERT_HEAD(&registrations, r, all);
     return ACL_SUCCESS;
