@@ -86,6 +86,7 @@ RULES = [
     ("bench/cuda*", ["bench/*", "src/backend/cuda/driver.*", "test/fake/whole_driver.*"] + PUBLIC),  # calls the driver beside us
     ("bench/*", ["bench/*"] + PUBLIC),
     ("test/support/fault.c", BASE),  # behind each system call of the library
+    ("test/support/fault_driver.c", ["src/backend/cuda/driver.*"] + BASE),
     ("test/support/*", ["test/support/*"] + PUBLIC),
     ("test/unit/*", ANYTHING),
     ("test/fuzz/*", ANYTHING),

@@ -218,4 +218,7 @@ struct am_cuda_driver {
 #undef AM_CU
 };
 
+/* Test builds: puts a function before each of them that can fail (test/support/fault_driver.c). */
+void am_fault_driver(struct am_cuda_driver *driver);
+
 #endif

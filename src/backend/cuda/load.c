@@ -2,8 +2,7 @@
  * The driver's library, found at run time.
  *
  * It is loaded once and stays: the program, or another library in it, may use it too, and
- * then it is the same one.  Test builds put a function before each of the driver's, which
- * can fail as those of base/sys.def can.
+ * then it is the same one.
  *
  * Another library in the process may be capturing a graph (PyTorch does). Calls that
  * query or wait for work are then refused, in any thread, and break the capture.  Our
@@ -17,7 +16,6 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "backend/cuda/cuda.h"
 #include "base/error.h"
-#include "base/sys.h"
 
 #define LIBRARY "libcuda.so.1"
 
@@ -63,70 +61,6 @@ static void asides_put_before(void)
 #include "backend/cuda/driver.def"
 #undef AM_CU
 }
-
-#if AM_TEST
-
-static struct am_cuda_driver real;
-
-static bool has_word(const char *name, const char *const *words)
-{
-    while (*words != NULL && strstr(name, *words) == NULL)
-        words++;
-    return *words != NULL;
-}
-
-static enum am_fault_kind kind_of(const char *name)
-{
-    static const char *const works[] = {"Memcpy", "Memset", NULL};
-    static const char *const gives[] = {
-        "Free",        "Release",    "Unmap", "Destroy",     "Unregister", "GetCurrent",
-        "PushCurrent", "PopCurrent", "Query", "Synchronize", NULL};
-
-    if (has_word(name, works))
-        return AM_FAULT_WORK;
-    return has_word(name, gives) ? AM_FAULT_GIVE : AM_FAULT_TAKE;
-}
-
-/*
- * All calls except cuGetErrorName() and cuGetErrorString(): a message without the driver's
- * text is not a failure.
- */
-static CUresult fault_of(const char *name)
-{
-    static const char *const words[] = {"cuGetError", NULL};
-
-    if (has_word(name, words) || !am_fault_hit(kind_of(name)))
-        return CUDA_SUCCESS;
-    return am_fault_is_refusal() ? CUDA_ERROR_INVALID_VALUE : CUDA_ERROR_OUT_OF_MEMORY;
-}
-
-#define AM_CU(need_, since_, name_, params_, args_) \
-    static CUresult faulted_##name_ params_ \
-    { \
-        CUresult rc_ = fault_of(#name_); \
-\
-        return rc_ == CUDA_SUCCESS ? real.name_ args_ : rc_; \
-    }
-#include "backend/cuda/driver.def"
-#undef AM_CU
-
-static void faults_put_before(void)
-{
-    real = cu;
-#define AM_CU(need_, since_, name_, params_, args_) \
-    if (real.name_ != NULL) \
-        cu.name_ = faulted_##name_;
-#include "backend/cuda/driver.def"
-#undef AM_CU
-}
-
-#else
-
-static void faults_put_before(void)
-{
-}
-
-#endif
 
 /*
  * dlsym() returns an object pointer, and C has no cast from that to a function pointer.
@@ -189,6 +123,8 @@ aclError cuda_load(void)
     }
     cu = found;
     asides_put_before();
-    faults_put_before();
+#if AM_TEST
+    am_fault_driver(&cu);
+#endif
     return ACL_SUCCESS;
 }
