@@ -6,7 +6,7 @@
 
 #include "base/error.h"
 #include "acl/error_codes/rt_error_codes.h"
-#include "core/stream/stall.h"
+#include "core/stream/wait.h"
 
 /* ---- the clock ---- */
 

@@ -7,7 +7,7 @@
 #include "unit.h"
 
 #include "core/hostmem/hostmem.h"
-#include "core/stream/stall.h"
+#include "core/stream/wait.h"
 
 #define SECOND UINT64_C(1000000000)
 

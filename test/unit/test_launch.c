@@ -8,7 +8,7 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
-#include "core/stream/stall.h"
+#include "core/stream/wait.h"
 
 /* ---- a device ---- */
 

@@ -19,7 +19,7 @@
 #include "core/device/context.h"
 #include "core/device/setup.h"
 #include "core/stream/capture.h"
-#include "core/stream/stall.h"
+#include "core/stream/wait.h"
 
 #define SHORT_SIZE (64 * AM_KIB) /* about as long as waking a worker takes */
 

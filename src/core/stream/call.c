@@ -27,7 +27,6 @@
 #include "base/lock.h"
 #include "base/util.h"
 #include "core/stream/cond.h"
-#include "core/stream/wait.h"
 
 #define THREADS_EAGER 8 /* threads for host functions that are started without waiting */
 #define SPARE_WAIT AM_MILLISECOND

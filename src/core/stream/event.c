@@ -14,7 +14,7 @@
 #include "core/exchange/exchange.h"
 #include "core/stream/call.h"
 #include "core/stream/cond.h"
-#include "core/stream/stall.h"
+#include "core/stream/wait.h"
 
 /* Sent to an importer of a notify. */
 struct notify_desc {

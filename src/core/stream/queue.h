@@ -249,7 +249,7 @@ struct am_queue {
     struct am_waitlist *waiting_on;  /* the owner's; NULL: none */
     LIST_ENTRY(am_queue) waiter;     /* the waitlist's latch */
     bool is_listed;                  /* the waitlist's latch */
-    uint64_t walk;                   /* stall.c */
+    uint64_t walk;                   /* wait.c */
     struct am_ledger_stream *figure; /* where its waits are shown; NULL: nowhere */
     pthread_cond_t changed; /* n_done grew, the queue was parked or woken, a call ended */
 };

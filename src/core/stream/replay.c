@@ -17,7 +17,7 @@
 #include "base/sys.h"
 #include "base/util.h"
 #include "core/stream/model.h"
-#include "core/stream/stall.h"
+#include "core/stream/wait.h"
 
 _Atomic(am_node_hook) am_node_ran;
 

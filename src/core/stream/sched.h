@@ -33,6 +33,9 @@
 
 #define AM_PRIORITIES 8 /* 0 is the highest */
 
+/* Of a wait that no queued work can end, and of functions of the program at the end. */
+#define AM_STALL_TIMEOUT (5 * AM_SECOND)
+
 /* Nanoseconds between two polls of a parked runnable. */
 #define AM_POLL_INTERVAL UINT64_C(50000)
 

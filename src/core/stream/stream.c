@@ -14,7 +14,7 @@
 #include "core/device/setup.h"
 #include "core/ledger/ledger.h"
 #include "core/stream/call.h"
-#include "core/stream/stall.h"
+#include "core/stream/wait.h"
 
 static struct am_lock streams_lock = AM_LOCK_INIT(AM_RANK_STREAMS, "streams");
 /* streams_lock; default streams are listed and not counted. */
