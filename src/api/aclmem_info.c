@@ -215,15 +215,14 @@ static json_t *problem_json(const struct problem *problem)
     return json_null();
 }
 
-static json_t *huge_pages_json(const struct am_ledger_config *config)
+static json_t *huge_pages_json(void)
 {
     char why[AM_MACHINE_WHY];
     bool is_huge;
 
     if (am_setup.backend->caps & AM_CAP_DEVICES)
         return json_pack("{s:b, s:s}", "used", 1, "why", "the devices are real");
-    is_huge =
-        am_machine_has_huge_pages(config->capacity[0], am_machine_knows_collapse(), why);
+    is_huge = am_machine_has_huge_pages(am_machine_knows_collapse(), why);
     if (am_option_number(AM_OPTION_huge_pages) == AM_HUGE_PAGES_NEVER) {
         is_huge = false;
         snprintf(why, sizeof why, "ACLMEM_HUGE_PAGES is never");
@@ -295,11 +294,11 @@ static aclError info_make_locked(json_t **ret_info) AM_REQUIRES(am_rt.lock)
     AM_TRY(am_devices_config(&config));
     configurations = configurations_json(&config, &problem); /* finds the path too */
     am_text_copy(path, sizeof path, am_rundir_path(), PATH_MAX);
-    *ret_info = json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "version", AM_VERSION,
-                          "runtime_directory", path, "problem", problem_json(&problem),
-                          "configurations", configurations, "huge_pages",
-                          huge_pages_json(&config), "fabric", fabric_json(), "options",
-                          options_json(&config, path));
+    *ret_info =
+        json_pack("{s:s, s:s, s:o, s:o, s:o, s:o, s:o}", "version", AM_VERSION,
+                  "runtime_directory", path, "problem", problem_json(&problem),
+                  "configurations", configurations, "huge_pages", huge_pages_json(),
+                  "fabric", fabric_json(), "options", options_json(&config, path));
     return ACL_SUCCESS;
 }
 

@@ -66,13 +66,13 @@ bool am_file_may_have(size_t size)
     return false;
 }
 
-int am_memfd_make(const char *name, unsigned flags, size_t size, int seals)
+int am_memfd_make(const char *name, size_t size, int seals)
 {
     int error;
     int fd;
 
     do
-        fd = am_sys_memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING | flags);
+        fd = am_sys_memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING);
     while (fd < 0 && am_fd_make_room());
     if (fd < 0)
         return -errno;

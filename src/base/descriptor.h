@@ -36,7 +36,7 @@ int am_fd_move_up(int fd);
 /* Seals of a file that other processes map: its end stays where it is, so no access faults. */
 #define AM_SEALS (F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL)
 /* A memory file of this size, sealed unless seals is 0, moved up: a descriptor or -errno. */
-int am_memfd_make(const char *name, unsigned flags, size_t size, int seals);
+int am_memfd_make(const char *name, size_t size, int seals);
 
 /* The argument of fcntl() about a lock on n bytes of a file; type is F_WRLCK or F_UNLCK. */
 static inline struct flock am_byte_lock(short type, off_t at, off_t n)

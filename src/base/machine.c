@@ -186,56 +186,31 @@ bool am_machine_can_collapse(bool knows_collapse)
            number_read(TRANSPARENT, "hpage_pmd_size", NULL, 0) == AM_CHUNK;
 }
 
-/* The reason why memory files get ordinary pages. */
-static void say_no_huge_pages(size_t n_free, size_t needed, const char *files,
-                              bool knows_collapse, char *ret_why)
+bool am_machine_has_huge_pages(bool knows_collapse, char *ret_why)
 {
+    bool can_collapse = am_machine_can_collapse(knows_collapse);
     char all[32];
+    char files[32];
 
     chosen_word(setting_of_all, all, sizeof all);
-    if (knows_collapse)
-        snprintf(
-            ret_why, AM_MACHINE_WHY,
-            "%s is %s, %s is %s, and the system has %zu free huge pages of 2 MB where a "
-            "device takes %zu (vm.nr_hugepages)",
-            setting_of_all, all[0] != '\0' ? all : "not there", setting_of_files,
-            files[0] != '\0' ? files : "not there", n_free, needed);
-    else
-        snprintf(
-            ret_why, AM_MACHINE_WHY,
-            "the kernel has no MADV_COLLAPSE (Linux 6.1), the system has %zu free huge "
-            "pages of 2 MB and a device takes %zu "
-            "(vm.nr_hugepages), and %s is %s, which advise would change",
-            n_free, needed, setting_of_files, files[0] != '\0' ? files : "not there");
-}
-
-bool am_machine_has_huge_pages(size_t size, bool knows_collapse, char *ret_why)
-{
-    static const char pool[] = "/sys/kernel/mm/hugepages/hugepages-2048kB";
-    size_t needed = size >> AM_CHUNK_SHIFT;
-    size_t n_free = number_read(pool, "free_hugepages", NULL, 0);
-    char word[32];
-
-    if (n_free >= needed) {
-        snprintf(ret_why, AM_MACHINE_WHY,
-                 "the system has %zu free huge pages of 2 MB, and a device takes %zu",
-                 n_free, needed);
-        return true;
-    }
-    chosen_word(setting_of_files, word, sizeof word);
-    if (word[0] != '\0' && strcmp(word, "never") != 0 && strcmp(word, "deny") != 0) {
+    chosen_word(setting_of_files, files, sizeof files);
+    if (files[0] != '\0' && strcmp(files, "never") != 0 && strcmp(files, "deny") != 0) {
         snprintf(ret_why, AM_MACHINE_WHY, "transparent ones, since %s is %s",
-                 setting_of_files, word);
+                 setting_of_files, files);
         return true;
     }
-    if (!am_machine_can_collapse(knows_collapse)) {
-        say_no_huge_pages(n_free, needed, word, knows_collapse, ret_why);
-        return false;
-    }
-    chosen_word(setting_of_all, word, sizeof word);
-    snprintf(ret_why, AM_MACHINE_WHY, "transparent ones by MADV_COLLAPSE, since %s is %s",
-             setting_of_all, word);
-    return true;
+    if (can_collapse)
+        snprintf(ret_why, AM_MACHINE_WHY,
+                 "transparent ones by MADV_COLLAPSE, since %s is %s", setting_of_all,
+                 all);
+    else
+        snprintf(ret_why, AM_MACHINE_WHY, "%s is %s and %s is %s%s", setting_of_all,
+                 all[0] != '\0' ? all : "not there", setting_of_files,
+                 files[0] != '\0' ? files : "not there",
+                 knows_collapse ? ""
+                                : "; the kernel has no MADV_COLLAPSE (Linux 6.1), and "
+                                  "shmem_enabled as advise would do");
+    return can_collapse;
 }
 
 size_t am_machine_sysctl(const char *folder, const char *name)

@@ -18,12 +18,9 @@ size_t am_machine_memory(size_t installed);
 /* Bytes that can still be had, now: of the machine, and of the control group. */
 size_t am_machine_available(void);
 
-/*
- * Whether memory files of `size` bytes get huge pages here: from the system's pool, or
- * transparent ones.  The reason, in words, is put into AM_MACHINE_WHY bytes.
- */
+/* Whether memory files get huge pages here.  The reason, in words, is put into AM_MACHINE_WHY bytes. */
 #define AM_MACHINE_WHY 512
-bool am_machine_has_huge_pages(size_t size, bool knows_collapse, char *ret_why);
+bool am_machine_has_huge_pages(bool knows_collapse, char *ret_why);
 
 /* Whether the kernel can make huge pages of a memory file's pages (MADV_COLLAPSE). */
 bool am_machine_knows_collapse(void);

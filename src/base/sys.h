@@ -33,9 +33,6 @@
 #ifndef MADV_COLLAPSE /* Linux 6.1; glibc knows it from 2.37 on */
 #define MADV_COLLAPSE 25
 #endif
-#ifndef MFD_HUGE_2MB /* glibc leaves it to <linux/memfd.h>, which it clashes with */
-#define MFD_HUGE_2MB (21u << 26)
-#endif
 
 #ifndef SYS_pidfd_open /* Linux 5.3; the same number everywhere */
 #define SYS_pidfd_open 434

@@ -236,10 +236,8 @@ static void the_least_that_is_left_on_the_way_up_counts(void **state)
     assert_int_equal(am_machine_available(), AM_GIB);
 }
 
-static void pages(const char *n_free, const char *setting)
+static void pages(const char *setting)
 {
-    file_make_text(root, "sys/kernel/mm/hugepages/hugepages-2048kB/free_hugepages",
-                   n_free);
     file_make_text(root, "sys/kernel/mm/transparent_hugepage/shmem_enabled", setting);
 }
 
@@ -249,24 +247,20 @@ static void transparent_pages(const char *setting, const char *size)
     file_make_text(root, "sys/kernel/mm/transparent_hugepage/hpage_pmd_size", size);
 }
 
-static void huge_pages_come_from_the_pool_or_are_transparent(void **state)
+static void huge_pages_are_transparent_ones(void **state)
 {
     char why[AM_MACHINE_WHY];
 
-    assert_false(am_machine_has_huge_pages(AM_GIB, false, why));
+    assert_false(am_machine_has_huge_pages(false, why));
     assert_contains(why, "is not there");
-    pages("511\n", "always within_size advise [never] deny force\n");
-    assert_false(am_machine_has_huge_pages(AM_GIB, false, why));
-    assert_contains(why, "511 free huge pages of 2 MB and a device takes 512");
+    pages("always within_size advise [never] deny force\n");
+    assert_false(am_machine_has_huge_pages(false, why));
     assert_contains(why, "shmem_enabled is never");
-    pages("512\n", "always within_size advise [never] deny force\n");
-    assert_true(am_machine_has_huge_pages(AM_GIB, false, why));
-    assert_contains(why, "512 free huge pages");
-    pages("0\n", "always within_size [advise] never deny force\n");
-    assert_true(am_machine_has_huge_pages(AM_GIB, false, why));
+    pages("always within_size [advise] never deny force\n");
+    assert_true(am_machine_has_huge_pages(false, why));
     assert_contains(why, "transparent ones, since");
-    pages("0\n", "always within_size advise never [deny] force\n");
-    assert_false(am_machine_has_huge_pages(AM_GIB, false, why));
+    pages("always within_size advise never [deny] force\n");
+    assert_false(am_machine_has_huge_pages(false, why));
 }
 
 static void
@@ -274,15 +268,15 @@ huge_pages_are_collapsed_where_the_system_allows_transparent_ones(void **state)
 {
     char why[AM_MACHINE_WHY];
 
-    pages("0\n", "always within_size advise [never] deny force\n");
+    pages("always within_size advise [never] deny force\n");
     assert_false(am_machine_can_collapse(true)); /* no setting to read */
     transparent_pages("always [madvise] never\n", "2097152\n");
     assert_true(am_machine_can_collapse(true));
-    assert_true(am_machine_has_huge_pages(AM_GIB, true, why));
+    assert_true(am_machine_has_huge_pages(true, why));
     assert_contains(why, "by MADV_COLLAPSE");
     assert_contains(why, "enabled is madvise");
     assert_false(am_machine_can_collapse(false));
-    assert_false(am_machine_has_huge_pages(AM_GIB, false, why));
+    assert_false(am_machine_has_huge_pages(false, why));
     assert_contains(why, "the kernel has no MADV_COLLAPSE");
     transparent_pages("always [madvise] never\n", "536870912\n"); /* pages of 64 KB */
     assert_false(am_machine_can_collapse(true));
@@ -290,10 +284,10 @@ huge_pages_are_collapsed_where_the_system_allows_transparent_ones(void **state)
     assert_true(am_machine_can_collapse(true));
     transparent_pages("always madvise [never]\n", "2097152\n");
     assert_false(am_machine_can_collapse(true));
-    assert_false(am_machine_has_huge_pages(AM_GIB, true, why));
+    assert_false(am_machine_has_huge_pages(true, why));
     assert_contains(why, "/enabled is never");
     transparent_pages("always [madvise] never\n", "2097152\n");
-    pages("0\n", "always within_size advise never [deny] force\n");
+    pages("always within_size advise never [deny] force\n");
     assert_false(am_machine_can_collapse(true));
 }
 
@@ -351,7 +345,7 @@ int main(void)
         in_a_tree(a_group_has_left_what_is_not_used_or_can_be_dropped),
         in_a_tree(a_group_above_its_limit_has_nothing_left),
         in_a_tree(the_least_that_is_left_on_the_way_up_counts),
-        in_a_tree(huge_pages_come_from_the_pool_or_are_transparent),
+        in_a_tree(huge_pages_are_transparent_ones),
         in_a_tree(huge_pages_are_collapsed_where_the_system_allows_transparent_ones),
         in_a_tree(this_machine_has_memory_and_a_node),
         in_a_tree(all_that_runs_since_one_start_has_one_id),

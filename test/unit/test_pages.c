@@ -88,10 +88,8 @@ static struct host_store *collapsing_store(struct am_bank **ret_bank)
 {
     struct host_store *store = bank_store("always", ret_bank);
 
-    if (store->is_hugetlb || !store->wants_huge) {
-        print_message("skipped: %s\n", store->is_hugetlb
-                                           ? "the devices have reserved huge pages"
-                                           : "the kernel has no MADV_COLLAPSE");
+    if (!store->wants_huge) {
+        print_message("skipped: the kernel has no MADV_COLLAPSE\n");
         bank_end(*ret_bank);
         skip();
     }
@@ -250,7 +248,7 @@ static void the_option_turns_huge_pages_off(void **state)
     struct am_bank *bank;
     struct host_store *store = bank_store("never", &bank);
 
-    assert_false(store->is_hugetlb || store->wants_huge);
+    assert_false(store->wants_huge);
     assert_int_equal(host_store_ready(store, 0, 2 * N_LONG), ACL_SUCCESS);
     assert_int_equal(n_collapsed, 0);
     assert_int_equal(huge_kilobytes(store->view), 0);
@@ -263,9 +261,8 @@ static void by_default_the_system_decides(void **state)
     struct am_bank *bank;
     struct host_store *store = bank_store("auto", &bank);
 
-    assert_int_equal(store->is_hugetlb || store->wants_huge,
-                     store->is_hugetlb ||
-                         am_machine_can_collapse(am_machine_knows_collapse()));
+    assert_int_equal(store->wants_huge,
+                     am_machine_can_collapse(am_machine_knows_collapse()));
     bank_end(bank);
 }
 

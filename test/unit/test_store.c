@@ -26,7 +26,7 @@ static int store_make(void **state)
 {
     static struct host_store store;
 
-    assert_int_equal(host_store_open(&store, N_FRAMES * AM_CHUNK, false), ACL_SUCCESS);
+    assert_int_equal(host_store_open(&store, N_FRAMES * AM_CHUNK), ACL_SUCCESS);
     *state = &store;
     return 0;
 }
@@ -139,7 +139,7 @@ static void a_promise_larger_than_the_machine_is_an_error_and_not_a_death(void *
     size_t n = 2 * (size_t)sysconf(_SC_PHYS_PAGES) * (size_t)sysconf(_SC_PAGESIZE) >>
                AM_CHUNK_SHIFT;
 
-    assert_int_equal(host_store_open(&store, n << AM_CHUNK_SHIFT, false), ACL_SUCCESS);
+    assert_int_equal(host_store_open(&store, n << AM_CHUNK_SHIFT), ACL_SUCCESS);
     assert_int_equal(host_store_ready(&store, 0, n), ACL_ERROR_RT_MEMORY_ALLOCATION);
     assert_contains(am_error_take_messages(), "lower ACLMEM_MEMORY");
     assert_int_equal(bytes_held(&store), 0);
@@ -172,7 +172,7 @@ static void the_soft_limit_is_raised_when_descriptors_run_out(void **state)
 
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &kept), 0);
     descriptors_use_up(false);
-    assert_int_equal(host_store_open(&store, AM_CHUNK, false), ACL_SUCCESS);
+    assert_int_equal(host_store_open(&store, AM_CHUNK), ACL_SUCCESS);
     assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
     assert_int_equal(limit.rlim_cur, kept.rlim_max);
     host_store_close(&store);
@@ -186,7 +186,7 @@ _Noreturn static void open_at_the_hard_limit(void)
     aclError rc;
 
     descriptors_use_up(true);
-    rc = host_store_open(&store, AM_CHUNK, true);
+    rc = host_store_open(&store, AM_CHUNK);
     printf("%d %s\n", rc, am_error_take_messages());
     fflush(stdout);
     _exit(0); /* a leak sanitizer would want a descriptor */
@@ -211,7 +211,7 @@ _Noreturn static void commit_on_an_old_kernel(void)
     struct host_store *imported;
     struct host_store store;
 
-    assert_int_equal(host_store_open(&store, N_FRAMES * AM_CHUNK, false), ACL_SUCCESS);
+    assert_int_equal(host_store_open(&store, N_FRAMES * AM_CHUNK), ACL_SUCCESS);
     am_fault_arm_with(1, false, EINVAL);
     assert_int_equal(host_store_ready(&store, 1, 3), ACL_SUCCESS);
     am_fault_disarm();

@@ -46,17 +46,12 @@ aclError host_bank_open(const struct am_bank_spec *spec, struct am_bank **ret_ba
                          n_frames);
             goto err_free;
         }
-        rc = host_store_open(&bank->store, spec->capacity, host_pages_may_be_huge());
+        rc = host_store_open(&bank->store, spec->capacity);
         if (rc != ACL_SUCCESS)
             goto err_spare;
         bank->n_used_max = n_frames / 16 > 32 ? n_frames / 16 : 32;
-        if (bank->store.is_hugetlb)
-            bank->n_used_max =
-                n_frames; /* a page that is given back is no longer reserved */
         am_log(AM_LOG_INFO, "device %d: %zu frames of 2 MB%s", spec->device, n_frames,
-               bank->store.is_hugetlb   ? ", from the system's huge pages"
-               : bank->store.wants_huge ? ", made huge pages by MADV_COLLAPSE"
-                                        : "");
+               bank->store.wants_huge ? ", made huge pages by MADV_COLLAPSE" : "");
     }
     for (size_t i = 0; i < HOST_SHARDS; i++) {
         am_lock_init(&bank->shard[i].lock, AM_RANK_BANK, "bank");

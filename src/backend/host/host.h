@@ -37,8 +37,7 @@ struct host_store {
     _Atomic(uint8_t *) view;
     size_t n_frames;
     _Atomic uint8_t *state; /* of each frame */
-    bool is_hugetlb;
-    bool is_sealed;    /* against changes of its size */
+    bool is_sealed;         /* against changes of its size */
     bool wants_huge;   /* transparent huge pages are asked for; the view is aligned */
     bool has_own_view; /* pinned: the view is not where the program reaches the memory */
 };
@@ -145,7 +144,7 @@ aclError host_gate_shut(struct am_mem *mem);
 void host_gate_open(struct am_mem *mem);
 
 /* store.c: a bank's, which may be as large as a device */
-aclError host_store_open(struct host_store *store, size_t size, bool try_hugetlb);
+aclError host_store_open(struct host_store *store, size_t size);
 void host_store_close(struct host_store *store);
 /*
  * The store of one mem, whose frames are never known to be zero: other processes may
@@ -167,7 +166,7 @@ bool host_store_discard(struct host_store *store, size_t first, size_t n);
  * pages.c: which pages stores get, by ACLMEM_HUGE_PAGES and the system; chosen when the
  * library starts, since calls that outlive a stop must not read options.
  */
-bool host_pages_may_be_huge(void); /* the pool of reserved ones, or transparent ones */
+bool host_pages_may_be_huge(void);
 bool host_pages_can_collapse(void);
 /* Brings in `size` bytes of whole frames from `at` on: 0 or an errno. */
 int host_pages_bring(struct host_store *store, size_t at, size_t size);

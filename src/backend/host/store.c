@@ -4,10 +4,7 @@
  * The memfd is sparse, so a store of any size costs nothing until frames are written.  A
  * frame's pages are brought in at its first write (pages.c).
  *
- * 2 MB pages from the system's reserved pool are used where the pool has enough of them
- * for the whole store: they are then taken at once, so that none can be missing later.
- * Otherwise transparent huge pages are asked for.  They take a view that begins at a
- * multiple of 2 MB.  Small stores, of which a program may have many, do without: finding
+ * Transparent huge pages are asked for.  They take a view that begins at a multiple of 2 MB.  Small stores, of which a program may have many, do without: finding
  * such an address takes as long as making the file.
  */
 #include "backend/host/host.h"
@@ -23,35 +20,32 @@
 #define ALIGNED_SIZE \
     (16 * AM_MIB) /* views from this size on begin at a multiple of 2 MB */
 
-static bool store_wants_huge(const struct host_store *store)
-{
-    return host_pages_can_collapse() && store->n_frames << AM_CHUNK_SHIFT >= ALIGNED_SIZE;
-}
-
 /* The view of all of fd: 0 or -errno. */
-static int store_view(struct host_store *store, int fd, int flags)
+static int store_view(struct host_store *store, int fd)
 {
+    int flags = MAP_SHARED | MAP_NORESERVE;
     size_t size = store->n_frames << AM_CHUNK_SHIFT;
     uint8_t *none = NULL;
     void *want = NULL;
     void *view;
     int rc = 0;
 
+    store->wants_huge = host_pages_can_collapse() && size >= ALIGNED_SIZE;
     if (store->wants_huge)
         rc = host_reserve_aligned(size, AM_CHUNK, &want);
     if (rc != 0)
         return rc;
     if (want != NULL)
         flags |= MAP_FIXED;
-    view = am_sys_mmap(want, size, PROT_READ | PROT_WRITE, MAP_SHARED | flags, fd, 0);
+    view = am_sys_mmap(want, size, PROT_READ | PROT_WRITE, flags, fd, 0);
     if (view == MAP_FAILED) {
         rc = -errno;
         if (want != NULL)
             munmap(want, size);
         return rc;
     }
-    if (!store->is_hugetlb) /* a wish, which decides where shmem_enabled is advise */
-        madvise(view, size, host_pages_may_be_huge() ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+    /* A wish, which decides where shmem_enabled is advise. */
+    madvise(view, size, host_pages_may_be_huge() ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
     /* Of two threads that use the memory for the first time, the other may be done. */
     if (!atomic_compare_exchange_strong(&store->view, &none, view))
         munmap(view, size);
@@ -59,45 +53,26 @@ static int store_view(struct host_store *store, int fd, int flags)
 }
 
 /* A memfd of the store's size: 0 or -errno. */
-static int store_open(struct host_store *store, unsigned flags)
+static int store_open(struct host_store *store)
 {
-    store->fd = am_memfd_make("aclmem", flags, store->n_frames << AM_CHUNK_SHIFT, 0);
+    store->fd = am_memfd_make("aclmem", store->n_frames << AM_CHUNK_SHIFT, 0);
     return store->fd < 0 ? store->fd : 0;
-}
-
-/* The same with its view. */
-static int store_open_viewed(struct host_store *store, bool is_hugetlb)
-{
-    int rc = store_open(store, is_hugetlb ? MFD_HUGETLB | MFD_HUGE_2MB : 0);
-
-    if (rc != 0)
-        return rc;
-    store->is_hugetlb = is_hugetlb;
-    store->wants_huge = !is_hugetlb && store_wants_huge(store);
-    /* Without MAP_NORESERVE the pool has all pages, or none is taken. */
-    rc = store_view(store, store->fd, is_hugetlb ? 0 : MAP_NORESERVE);
-    if (rc != 0) {
-        close(store->fd);
-        store->fd = -1;
-        store->is_hugetlb = false;
-    }
-    return rc;
 }
 
 aclError host_store_see(struct host_store *store)
 {
-    int rc = store->view == NULL ? store_view(store, store->fd, MAP_NORESERVE) : 0;
+    int rc = store->view == NULL ? store_view(store, store->fd) : 0;
 
     return rc == 0 ? ACL_SUCCESS
                    : host_error(-rc, "a view of a memory file",
                                 store->n_frames << AM_CHUNK_SHIFT);
 }
 
-aclError host_store_open(struct host_store *store, size_t size, bool try_hugetlb)
+aclError host_store_open(struct host_store *store, size_t size)
 {
     size_t n_frames = size >> AM_CHUNK_SHIFT;
     void *state;
-    int rc = -ENOMEM;
+    int rc;
 
     /* Mapped, not allocated: of a large store's states only the used pages exist. */
     state = am_sys_mmap(NULL, n_frames, PROT_READ | PROT_WRITE,
@@ -106,11 +81,12 @@ aclError host_store_open(struct host_store *store, size_t size, bool try_hugetlb
                "no memory for the states of %zu frames", n_frames);
 
     *store = (struct host_store){.fd = -1, .n_frames = n_frames, .state = state};
-    if (try_hugetlb)
-        rc = store_open_viewed(store, true);
-    if (rc != 0)
-        rc = store_open_viewed(store, false);
+    rc = store_open(store);
+    if (rc == 0)
+        rc = store_view(store, store->fd);
     if (rc != 0) {
+        if (store->fd >= 0)
+            close(store->fd);
         munmap(state, n_frames);
         return host_error(-rc, "a memory file", size);
     }
@@ -144,8 +120,7 @@ aclError host_store_create(size_t size, int fd, struct host_store **ret_store)
     int rc;
 
     AM_REQUIRE(store != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a store");
-    store->wants_huge = store_wants_huge(store);
-    rc = fd < 0 ? store_open(store, 0) : store_view(store, fd, MAP_NORESERVE);
+    rc = fd < 0 ? store_open(store) : store_view(store, fd);
     if (rc != 0) {
         free(store);
         return host_error(-rc, fd < 0 ? "a memory file" : "imported memory", size);
@@ -171,8 +146,7 @@ static aclError store_populate(struct host_store *store, size_t first, size_t n,
     int error;
 
     AM_TRY(host_store_see(store));
-    if (!store->is_hugetlb) /* those were taken from the machine when it was opened */
-        AM_TRY(host_room_check(store->view + (first << AM_CHUNK_SHIFT), size, &size));
+    AM_TRY(host_room_check(store->view + (first << AM_CHUNK_SHIFT), size, &size));
     *ret_n = size >> AM_CHUNK_SHIFT;
     error = host_pages_bring(store, first << AM_CHUNK_SHIFT, size);
     AM_REQUIRE(error == 0, ACL_ERROR_RT_MEMORY_ALLOCATION,

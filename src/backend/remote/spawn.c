@@ -169,7 +169,7 @@ static int process_spawn(char *folder, int socket)
 
 aclError am_port_area_open(int *ret_fd, uint8_t **ret_area)
 {
-    int fd = am_memfd_make("aclmem-fabric", 0, AM_PORT_AREA_SIZE, AM_SEALS);
+    int fd = am_memfd_make("aclmem-fabric", AM_PORT_AREA_SIZE, AM_SEALS);
     void *area = MAP_FAILED;
     int error = -fd;
 

@@ -156,7 +156,7 @@ err_fd:
 
 aclError am_event_page_make(struct am_event_page **ret_page)
 {
-    int fd = am_memfd_make("aclmem-event", 0, SIZE, AM_SEALS);
+    int fd = am_memfd_make("aclmem-event", SIZE, AM_SEALS);
 
     if (fd < 0) {
         errno = -fd;
