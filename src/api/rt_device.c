@@ -212,7 +212,7 @@ aclError am_aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid *uuid)
         memcpy(uuid->bytes, info.uuid, sizeof info.uuid);
         return ACL_SUCCESS;
     }
-    am_machine_id(machine);
+    am_machine_boot_id(machine);
     snprintf(name, sizeof name, "aclmem device %d", device->driver_id);
     am_uuid_make(machine, name, (uint8_t *)uuid->bytes);
     return ACL_SUCCESS;

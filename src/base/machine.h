@@ -35,19 +35,11 @@ bool am_machine_has_node(int node);
 int am_machine_current_node(void);
 
 /*
- * An identifier made from a name: RFC 4122, version 5.  The same space and name always give the
- * same identifier, which does not reveal them: internal names of a machine stay private, so the
- * hash has to be a cryptographic one.  Only the first 128 bytes of the name count.
+ * An identifier made from a name: RFC 9562, version 8.  The same space and name always give the
+ * same identifier.
  */
 #define AM_UUID_SIZE 16
 void am_uuid_make(const uint8_t *space, const char *name, uint8_t *ret_uuid);
-
-/*
- * 16 bytes that stay the same for this machine: /etc/machine-id, or,
- * if it does not exist, a hash of the host's name.  They are the machine's secret; make an
- * identifier from them.
- */
-void am_machine_id(uint8_t *ret_id);
 
 /*
  * 16 bytes that are the same for all that runs on this machine, in containers too, from
