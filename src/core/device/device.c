@@ -2,7 +2,9 @@
 #include "core/device/device.h"
 
 #include "base/error.h"
+#include "core/device/setup.h"
 
+struct am_setup am_setup = {.default_device = -1};
 struct am_devices am_devices = {.lock = AM_LOCK_INIT(AM_RANK_DEVICE, "devices")};
 
 aclError am_device_find(int32_t id, struct am_device **ret_device)
