@@ -2,6 +2,7 @@
 #include "core/vmm/reservation.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
@@ -9,7 +10,6 @@
 #include "base/sys.h"
 #include "base/util.h"
 #include "core/device/setup.h"
-#include "core/vmm/region.h"
 
 struct am_vspace am_vspace = {.lock = AM_LOCK_INIT(AM_RANK_VSPACE, "vspace")};
 
@@ -41,6 +41,134 @@ bool am_vspace_is_reserved(uintptr_t addr, size_t size, const struct am_owner **
         *ret_owner = found->owner;
     return found != NULL;
 }
+
+/* ---- addresses in stock ---- */
+
+/*
+ * Addresses in stock, where the backend takes long to reserve them (AM_CAP_STOCK).
+ *
+ * A GPU's driver takes 0.7 to 3.4 us for a reservation (H200), and our record of one 0.1 us
+ * more, which for 2 MB is more than the twentieth that the bench allows.
+ *
+ * A region is one large reservation of the backend's, from which those of the program
+ * are cut; it goes when the library stops.  The tree of reservations knows which
+ * addresses are cut and which are free.  Large reservations, and all when the region is
+ * full, are made by the backend.
+ */
+
+#define REGION_SIZE (256 * AM_GIB)
+#define CUT_MAX (REGION_SIZE / 16)
+#define TRIES 16 /* reservations that are stepped over to find room between them */
+
+static struct {
+    const struct am_backend_ops *backend; /* NULL: none was asked yet */
+    uintptr_t start;
+    size_t size;    /* 0: no region */
+    uintptr_t next; /* where the search for a free range starts */
+    uintptr_t end;  /* from here on none was cut */
+    size_t n_cut;   /* reservations that are cut from it */
+} region;           /* am_vspace.lock */
+
+/* A program can do without: it is tried once. */
+static void region_open_locked(const struct am_backend_ops *backend)
+    AM_REQUIRES(am_vspace.lock)
+{
+    struct am_capture before;
+    void *start;
+
+    before = am_error_hush();
+    if (backend->reserve_own(REGION_SIZE, AM_GIB, &start) == ACL_SUCCESS) {
+        region.start = (uintptr_t)start;
+        region.size = REGION_SIZE;
+        region.next = region.start;
+        region.end = region.start;
+    }
+    am_error_capture_end(before);
+    region.backend = backend;
+}
+
+static bool is_inside(uintptr_t start, size_t size)
+{
+    return start >= region.start && start - region.start <= region.size &&
+           size <= region.size - (start - region.start);
+}
+
+/* Low addresses first, which have been in use: a device's page tables are there. */
+static bool room_find_locked(size_t size, size_t align, uintptr_t *ret_start)
+    AM_REQUIRES(am_vspace.lock)
+{
+    for (int i = 0; i < TRIES && region.next < region.end; i++) {
+        uintptr_t at = am_align_up(region.next, align);
+        const struct am_reservation *taken = am_reservation_first(at, size);
+
+        if (taken == NULL && is_inside(at, size)) {
+            *ret_start = at;
+            return true;
+        }
+        region.next = taken != NULL ? taken->start + taken->size : region.end;
+    }
+    *ret_start = am_align_up(region.end, align);
+    if (is_inside(*ret_start, size))
+        return true;
+    if (region.next >=
+        region.end) /* a gap that was too small so far may do for the next */
+        region.next = region.start;
+    return false;
+}
+
+/*
+ * Addresses of the backend's for a reservation, at `want` or, when that is NULL, at a
+ * multiple of align; false: the backend is to be asked.  The caller enters the
+ * reservation before it releases the lock, and returns the addresses when the
+ * reservation ends.
+ */
+static bool region_cut_locked(const struct am_backend_ops *backend, size_t size,
+                              size_t align, void *want, uintptr_t *ret_start)
+    AM_REQUIRES(am_vspace.lock)
+{
+    uintptr_t start = (uintptr_t)want;
+
+    /*
+     * Not for a caller that requests an address, which the region might cover, nor for
+     * large reservations.
+     */
+    if (region.backend == NULL && want == NULL && size <= CUT_MAX)
+        region_open_locked(backend);
+    if (region.backend != backend) /* none, or of a backend that was stopped */
+        return false;
+    if (want != NULL &&
+        (!is_inside(start, size) || am_reservation_first(start, size) != NULL))
+        return false;
+    if (want == NULL && (size > CUT_MAX || !room_find_locked(size, align, &start)))
+        return false;
+    if (start + size > region.end)
+        region.end = start + size;
+    region.n_cut++;
+    *ret_start = start;
+    return true;
+}
+
+static void region_give_locked(uintptr_t start, size_t size) AM_REQUIRES(am_vspace.lock)
+{
+    am_assert(region.n_cut > 0 && is_inside(start, size));
+    if (start < region.next)
+        region.next = start;
+    if (--region.n_cut == 0)
+        region.end = region.start;
+}
+
+/* The library stops; nothing is cut from it any more. */
+static void region_release_locked(void) AM_REQUIRES(am_vspace.lock)
+{
+    am_assert(region.n_cut == 0);
+    if (region.size > 0 &&
+        region.backend->release((void *)region.start, region.size) != ACL_SUCCESS)
+        am_log(AM_LOG_INFO, "%zu bytes of addresses at %p could not be released",
+               region.size, (void *)region.start);
+    memset(&region, 0, sizeof region);
+}
+
+/* ---- reservations ---- */
 
 static size_t reservation_align(size_t size)
 {
@@ -132,13 +260,13 @@ static aclError reservation_cut(struct am_reservation *r, void *want, void **ret
     int rc = 0;
 
     am_lock(&am_vspace.lock);
-    if (am_region_cut_locked(r->backend, r->size, reservation_align(r->size), want,
-                             &r->start)) {
+    if (region_cut_locked(r->backend, r->size, reservation_align(r->size), want,
+                          &r->start)) {
         addr = (void *)r->start;
         r->is_from_region = true;
         rc = reservation_enter_locked(r);
         if (rc != 0)
-            am_region_give_locked(r->start, r->size);
+            region_give_locked(r->start, r->size);
     }
     am_unlock(&am_vspace.lock); /* from here on another thread may release it */
     AM_REQUIRE(rc == 0, ACL_ERROR_BAD_ALLOC, "no host memory for a reservation");
@@ -214,7 +342,7 @@ static void reservation_leave_locked(struct am_reservation *r) AM_REQUIRES(am_vs
     r->is_released = true;
     am_vspace.n_reservations -= r->owner == NULL;
     if (r->is_from_region)
-        am_region_give_locked(r->start, r->size);
+        region_give_locked(r->start, r->size);
     am_epoch_defer(&r->deferred, reservation_free);
 }
 
@@ -319,6 +447,6 @@ void am_vspace_release_all(void)
         next = LIST_NEXT(r, all);
         release_last_locked(r);
     }
-    am_region_release_locked();
+    region_release_locked();
     am_unlock(&am_vspace.lock);
 }

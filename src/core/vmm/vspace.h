@@ -42,7 +42,8 @@ struct am_bounds {
 };
 
 /* The strict rules let the program use what it asked for, the default ones all of it. */
-struct am_bounds am_bounds_of(uintptr_t start, size_t asked, size_t whole, bool is_strict);
+struct am_bounds am_bounds_of(uintptr_t start, size_t asked, size_t whole,
+                              bool is_strict);
 
 /* 107000, for bytes at addr that are not within the block; `what` names the argument. */
 aclError am_bounds_refuse(const struct am_bounds *bounds, uintptr_t addr, size_t size,
@@ -102,7 +103,7 @@ struct am_reservation {
     /* The mapping of each chunk; NULL until the first one.  Written under lock. */
     _Atomic(struct am_mapping_entry *) mappings;
     const struct am_backend_ops *backend; /* whose addresses these are */
-    bool is_from_region;                  /* core/vmm/region.h */
+    bool is_from_region;                  /* cut from the stock */
     bool
         is_unreleased; /* vspace.lock; its owner is done, the system refused to release it */
     bool has_stale_mapping; /* lock; memory in it could not be unmapped */
@@ -131,22 +132,11 @@ struct am_mapping {
     struct am_deferred deferred;
 };
 
-/* Addresses in stock: core/vmm/region.c. */
-struct am_region {
-    const struct am_backend_ops *backend; /* NULL: none was asked yet */
-    uintptr_t start;
-    size_t size;    /* 0: no region */
-    uintptr_t next; /* where the search for a free range starts */
-    uintptr_t end;  /* from here on none was cut */
-    size_t n_cut;   /* reservations that are cut from it */
-};
-
 struct am_vspace {
     struct am_lock lock;
     LIST_HEAD(, am_reservation) all;      /* lock */
     struct am_address_index reservations; /* written under lock */
     _Atomic uint64_t n_reservations;      /* the program's */
-    struct am_region region;              /* lock */
 };
 
 extern struct am_vspace am_vspace;
