@@ -8,9 +8,11 @@
  * show then, and replays are ordered like other work: by the stream that a replay is put
  * on, and inside by the captured events.
  *
- * Branches of conditional tasks may run or not, so nothing is noted of them, and the order
- * behind a conditional task is unknown.  The same holds for models that are built without
- * a capture.
+ * A branch of a conditional task may run or not.  A replay checks all branches of a conditional
+ * task, one after the other, as if they ran: the memory that a branch names must be there, and
+ * its work is ordered like the task.  Functions, values and notifies of a branch are not
+ * noted; the order behind them is unknown.  Nothing is noted of models that are built
+ * without a capture.
  */
 #include <inttypes.h>
 #include <stdio.h>
@@ -98,16 +100,41 @@ static void lanes_end(struct am_model *model)
     model->n_lanes = 0;
 }
 
+static struct am_model *model_find(uint64_t handle)
+{
+    struct am_model *model;
+
+    TAILQ_FOREACH (model, &models, link) {
+        if (model->handle == handle)
+            return model;
+    }
+    return NULL;
+}
+
+struct am_model *am_branch_find(uint64_t handle)
+{
+    struct am_model *branch = model_find(handle);
+
+    return branch != NULL && branch->is_branch && !branch->is_captured ? branch : NULL;
+}
+
+static void task_end(struct task *task)
+{
+    for (size_t i = 0; i < task->n_branches; i++)
+        am_model_end(model_find(task->branches[i]));
+    free(task->branches);
+    free(task->called);
+    free(task->ranges);
+}
+
 void am_model_end(struct am_model *model)
 {
     if (model == NULL)
         return;
     capture_end(model);
     lanes_end(model);
-    for (size_t i = 0; i < model->n_tasks; i++) {
-        free(model->tasks[i].called);
-        free(model->tasks[i].ranges);
-    }
+    for (size_t i = 0; i < model->n_tasks; i++)
+        task_end(&model->tasks[i]);
     free(model->tasks);
     free(model->lanes);
     TAILQ_REMOVE(&models, model, link);
@@ -251,9 +278,13 @@ static struct am_captured_function *called_of(const struct am_call *call)
 
 bool am_capture_before(struct am_call *call)
 {
+    bool is_function =
+        call->id == AM_API_aclrtLaunchHostFunc || call->id == AM_API_aclrtLaunchCallback;
+
     if (call->id == AM_API_aclrtLaunchHostFunc)
         call->is_declared = am_access_add(call);
-    if (call->model->is_silent || call->is_declared)
+    if (call->model->is_silent || call->is_declared ||
+        (call->model->is_branch && is_function))
         return false;
     switch (call->id) {
     case AM_API_aclrtLaunchHostFunc: {
@@ -345,9 +376,27 @@ static void function_note(struct am_call *call)
     call->value = 0; /* without memory for the task it stays as long as the process */
 }
 
+/* What a branch does may not happen: no order follows from it. */
+static bool is_noted(const struct am_call *call)
+{
+    switch (call->id) {
+    case AM_API_aclrtValueWrite:
+    case AM_API_aclrtValueWait:
+        return !call->model->is_branch;
+    case AM_API_aclrtLaunchHostFunc:
+    case AM_API_aclrtLaunchCallback:
+        return !call->model->is_branch || call->is_declared;
+    default:
+        return !call->model->is_branch || !is_external(call);
+    }
+}
+
 static void task_note(struct am_call *call)
 {
-
+    if (!is_noted(call)) {
+        task_add(call, TASK_WAIT_UNKNOWN);
+        return;
+    }
     switch (call->id) {
     case AM_API_aclrtRecordEvent:
     case AM_API_aclrtRecordEventWithFlag:
@@ -416,7 +465,7 @@ void am_after_capture_begin(struct am_call *call)
     model = model_make(call, handle);
     if (model == NULL)
         return;
-    model->is_silent = call->id != AM_API_aclmdlRICaptureBegin;
+    model->is_branch = call->id != AM_API_aclmdlRICaptureBegin;
     model->origin = agent;
     model->began = call->site;
     lane_add(model, agent);
@@ -441,8 +490,8 @@ void am_models_refused(struct am_call *call)
     TAILQ_FOREACH (model, &models, link) {
         struct am_finding *f;
 
-        if (!model->is_captured || model->is_silent || model->is_lost ||
-            !is_lost_by(call, model))
+        if (!model->is_captured || model->is_silent || model->is_branch ||
+            model->is_lost || !is_lost_by(call, model))
             continue;
         model->is_lost = true;
         f = am_call_finding(call);
@@ -478,6 +527,8 @@ void am_after_capture_end(struct am_call *call)
         am_model_end(model);
         return;
     }
+    if (model->is_branch)
+        return; /* it ends with the model of its task */
     object = am_object_make(call, AM_OBJECT_MODEL, (uintptr_t)*a->modelRI, 0);
     if (object == NULL) {
         am_model_end(model);
@@ -487,12 +538,22 @@ void am_after_capture_end(struct am_call *call)
     object->model = model;
 }
 
-/* What follows a conditional task is ordered with what the branch may have done. */
+/* The branches are captured later. */
 void am_after_condition(struct am_call *call)
 {
+    AM_ARGS(aclmdlRIAddCondTask);
+    const aclmdlRICondTaskParams *params = &a->params;
+    struct task *task;
+
     am_capture_find(call);
-    if (call->rc == ACL_SUCCESS && call->model != NULL && !call->model->is_silent)
-        task_add(call, TASK_WAIT_UNKNOWN);
+    if (call->rc != ACL_SUCCESS || call->model == NULL || call->model->is_silent)
+        return;
+    task = task_add(call, TASK_BRANCHES);
+    if (task == NULL)
+        return;
+    task->branches = am_meta_alloc(params->size * sizeof *task->branches);
+    for (uint32_t i = 0; task->branches != NULL && i < params->size; i++)
+        task->branches[task->n_branches++] = (uintptr_t)params->modelRIArray[i];
 }
 
 /* ---- models that are built without a capture ---- */
@@ -614,8 +675,8 @@ void am_models_waited(const struct am_agent *agent)
         for (uint32_t i = 1; i < model->n_lanes; i++) {
             struct lane *lane = &model->lanes[i];
 
-            if (model->is_captured || model->n_runs > 0 || lane->is_waited ||
-                lane->stream != agent->handle)
+            if (model->is_captured || model->is_branch || model->n_runs > 0 ||
+                lane->is_waited || lane->stream != agent->handle)
                 continue;
             lane->is_waited = true;
             n_waited++;

@@ -18,6 +18,7 @@ enum task_type {
     TASK_VALUE_WRITE,
     TASK_VALUE_WAIT,
     TASK_FUNCTION,
+    TASK_BRANCHES, /* of a conditional task */
 };
 
 struct range {
@@ -39,6 +40,8 @@ struct task {
     struct am_captured_function *called; /* of a function */
     struct range *ranges;
     size_t n_ranges;
+    uint64_t *branches; /* handles of their models */
+    size_t n_branches;
 };
 
 /* A stream of a model. */
@@ -52,7 +55,8 @@ struct am_model {
     TAILQ_ENTRY(am_model) link;
     uint64_t handle;
     bool is_captured; /* its capture is under way */
-    bool is_silent;   /* nothing is noted: a branch, or built without a capture */
+    bool is_silent;   /* nothing is noted: it is built without a capture */
+    bool is_branch;   /* a conditional task executes it */
     bool is_lost;     /* a call made it invalid */
     int16_t device;
     struct am_agent *origin; /* during the capture */
@@ -70,6 +74,8 @@ struct am_model {
 
 /* The live model of a handle; NULL: none. */
 struct am_model *am_model_of(const void *handle);
+/* The branch with this handle, if its capture has ended; or NULL. */
+struct am_model *am_branch_find(uint64_t handle);
 /* Its work ran, or is overwritten: reading the result is no mistake any more. */
 void am_lane_ran(struct lane *lane);
 

@@ -71,6 +71,9 @@ static void access_replay(struct am_call *call, const struct task *task)
     call->work = NULL;
 }
 
+static struct am_record *model_replay(struct am_call *call, struct am_agent *agent,
+                                      struct am_model *model);
+
 static void value_replay(struct am_call *call, const struct task *task)
 {
     struct am_object *area = am_area_find(task->addr);
@@ -105,6 +108,24 @@ static void external_replay(struct am_call *call, const struct task *task)
         am_work_queue(&work);
 }
 
+/*
+ * One branch after the other, though at most one of them runs: two branches are not
+ * concurrent with each other.
+ */
+static void branches_replay(struct am_call *call, const struct task *task)
+{
+    if (task->n_branches == 0)
+        call->agent->is_order_unknown = true;
+    for (size_t i = 0; i < task->n_branches; i++) {
+        struct am_model *branch = am_branch_find(task->branches[i]);
+
+        if (branch != NULL)
+            am_record_put(model_replay(call, call->agent, branch));
+        else
+            call->agent->is_order_unknown = true;
+    }
+}
+
 static void task_replay(struct am_call *call, struct am_model *model,
                         const struct task *task)
 {
@@ -126,6 +147,9 @@ static void task_replay(struct am_call *call, struct am_model *model,
         break;
     case TASK_WAIT_UNKNOWN:
         call->agent->is_order_unknown = true;
+        break;
+    case TASK_BRANCHES:
+        branches_replay(call, task);
         break;
     case TASK_FUNCTION:
         if (task->called != NULL)
@@ -175,10 +199,14 @@ static void tasks_replay(struct am_call *call, struct am_model *model)
     }
 }
 
-/* Before the call, as for records: its functions may run before it returns. */
-static void model_replay(struct am_call *call, struct am_model *model)
+/*
+ * Queues the work of the model behind that of the agent (NULL: of the host), and makes the agent
+ * wait for it.  Returns the record at its end; NULL: no memory.
+ */
+static struct am_record *model_replay(struct am_call *call, struct am_agent *agent,
+                                      struct am_model *model)
 {
-    struct am_record *start;
+    struct am_record *start, *end;
     struct am_agent *origin;
 
     model->n_runs++;
@@ -186,23 +214,23 @@ static void model_replay(struct am_call *call, struct am_model *model)
     model->records = am_meta_alloc((model->n_records + 1) * sizeof *model->records);
     if (model->records == NULL || !lanes_open(model)) {
         free(model->records);
-        return;
+        return NULL;
     }
     origin = model->lanes[0].agent;
-    start =
-        call->agent != NULL ? am_agent_record(call, call->agent, NULL) : am_record_make();
-    if (start != NULL && call->agent == NULL)
+    start = agent != NULL ? am_agent_record(call, agent, NULL) : am_record_make();
+    if (start != NULL && agent == NULL)
         am_record_by_host(start);
     if (start != NULL)
         am_agent_wait(call, origin, start);
     tasks_replay(call, model);
-    call->record = am_agent_record(call, origin, NULL);
-    if (call->agent != NULL && call->record != NULL)
-        am_agent_wait(call, call->agent, call->record);
+    end = am_agent_record(call, origin, NULL);
+    if (agent != NULL && end != NULL)
+        am_agent_wait(call, agent, end);
     for (uint32_t i = 0; i < model->n_records; i++)
         am_record_put(model->records[i]);
     am_record_put(start);
     free(model->records);
+    return end;
 }
 
 void am_before_execute(struct am_call *call)
@@ -217,8 +245,8 @@ void am_before_execute(struct am_call *call)
     if (call->agent == NULL || call->agent->capture != NULL)
         return; /* refused */
     model = am_model_of(a->modelRI);
-    if (model != NULL)
-        model_replay(call, model);
+    if (model != NULL) /* before the call, as for records: functions may run in it */
+        call->record = model_replay(call, call->agent, model);
     else
         call->agent->is_order_unknown = true;
 }
@@ -231,7 +259,7 @@ void am_before_execute_sync(struct am_call *call)
     am_handle_use(call, AM_OBJECT_MODEL, a->modelRI, "modelRI");
     model = am_model_of(a->modelRI);
     if (model != NULL)
-        model_replay(call, model);
+        call->record = model_replay(call, call->agent, model);
 }
 
 /* A replay that was refused: its order is unknown, and its functions do not run. */

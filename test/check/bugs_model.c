@@ -364,6 +364,101 @@ static void replayed_after_destroy(bool is_fixed)
     MUST(aclrtDestroyStream(stream));
 }
 
+/* ---- branches of conditional tasks ---- */
+
+struct branch {
+    void *dst;
+    const void *src;
+};
+
+/* A model that copies in a branch: with 1 in the first one, with 0 in the second one. */
+static aclmdlRI capture_branches(aclrtStream stream, uint32_t value,
+                                 const struct branch *branches, uint32_t n)
+{
+    const aclmdlRICaptureMode mode = ACL_MODEL_RI_CAPTURE_MODE_RELAXED;
+    aclrtStream inside = stream_open();
+    aclmdlRI model, children[2] = {NULL, NULL};
+    aclmdlRICondTaskParams params = {
+        .type = ACL_MODEL_RI_COND_TYPE_IF, .size = n, .modelRIArray = children};
+    aclmdlRICaptureStatus status;
+
+    MUST(aclmdlRICaptureBegin(stream, mode));
+    MUST(aclmdlRICaptureGetInfo(stream, &status, &model));
+    MUST(aclmdlRICondHandleCreate(model, value, ACL_MODEL_RI_COND_HANDLE_ASSIGN_DEFAULT,
+                                  &params.handle));
+    MUST(aclmdlRIAddCondTask(params, stream, 0));
+    for (uint32_t i = 0; i < n; i++) {
+        MUST(aclmdlRICaptureToModelRIBegin(inside, children[i], mode));
+        MUST(aclrtMemcpyAsync(branches[i].dst, SIZE, branches[i].src, SIZE,
+                              ACL_MEMCPY_DEVICE_TO_DEVICE, inside));
+        MUST(aclmdlRICaptureEnd(inside, &children[i]));
+    }
+    MUST(aclmdlRICaptureEnd(stream, &model));
+    MUST(aclrtDestroyStream(inside));
+    return model;
+}
+
+static void freed_in_a_branch(bool is_fixed)
+{
+    aclrtStream stream = stream_open();
+    void *from = block_open(SIZE), *to = block_open(SIZE);
+    aclmdlRI model = capture_branches(stream, 1, &(struct branch){to, from}, 1);
+
+    replay(model, stream);
+    if (!is_fixed) {
+        free_block(from);
+        replay(model, stream);
+    }
+    MUST(aclmdlRIDestroy(model));
+    if (is_fixed)
+        free_block(from);
+    MUST(aclrtFree(to));
+    MUST(aclrtDestroyStream(stream));
+}
+
+static void race_with_a_branch(bool is_fixed)
+{
+    aclrtStream stream = stream_open(), other = stream_open();
+    void *from = block_open(SIZE), *to = block_open(SIZE);
+    aclmdlRI model = capture_branches(stream, 1, &(struct branch){to, from}, 1);
+
+    MUST(aclmdlRIExecuteAsync(model, stream));
+    if (is_fixed)
+        order(other, stream);
+    set_on(other, to);
+    MUST(aclrtSynchronizeDevice());
+    MUST(aclmdlRIDestroy(model));
+    MUST(aclrtFree(from));
+    MUST(aclrtFree(to));
+    MUST(aclrtDestroyStream(stream));
+    MUST(aclrtDestroyStream(other));
+}
+
+/* Two branches for one block, and work before and behind the conditional task. */
+static void branches_right(bool is_fixed)
+{
+    aclrtStream stream = stream_open();
+    void *from = block_open(SIZE), *other = block_open(SIZE), *to = block_open(SIZE);
+    const struct branch branches[] = {{to, from}, {to, other}};
+
+    for (uint32_t value = 0; value < 2; value++) {
+        aclmdlRI model = capture_branches(stream, value, branches, 2);
+
+        for (int i = 0; i < 3; i++) {
+            set_on(stream, to);
+            MUST(aclmdlRIExecuteAsync(model, stream));
+            set_on(stream, to);
+            set_on(stream, from);
+        }
+        MUST(aclrtSynchronizeStream(stream));
+        MUST(aclmdlRIDestroy(model));
+    }
+    MUST(aclrtFree(from));
+    MUST(aclrtFree(other));
+    MUST(aclrtFree(to));
+    MUST(aclrtDestroyStream(stream));
+}
+
 /* ---- right ---- */
 
 static void count(void *arg)
@@ -436,6 +531,11 @@ const struct bug model_bugs[] = {
         "capture_and_keep"),
     BUG("model/replayed-after-destroy", replayed_after_destroy, "stale-handle",
         "captured model", "execute_dead"),
+    BUG("model-branch/freed", freed_in_a_branch, "use-after-free", "what the model reads",
+        "free_block"),
+    BUG("model-branch/race", race_with_a_branch, "race", "nothing orders the two",
+        "set_on"),
+    BUG("model-branch/right", branches_right, "", "", ""),
     BUG("model-streams/right", all_right, "", "", ""),
     {.name = NULL},
 };
