@@ -141,10 +141,11 @@ static int play_spender(void)
 
 static void memory_that_a_process_freed_is_free_for_all(void **state)
 {
-    static const char *const memory[] = {"ACLMEM_MEMORY=16M", "ACLMEM_MEMORY=64M",
-                                         "ACLMEM_MEMORY=256M"};
+    static const char *const memory[] = {"ACLMEM_MEMORY=16M",  "ACLMEM_MEMORY=64M",
+                                         "ACLMEM_MEMORY=256M", "ACLMEM_MEMORY=1G",
+                                         "ACLMEM_MEMORY=4G",   "ACLMEM_MEMORY=16G"};
 
-    for (int i = 0; i < 3; i++) {
+    for (int i = 0; i < 6; i++) {
         size_t capacity = (size_t)16 * MIB << 2 * i;
         struct peer other;
         void *all = NULL;
