@@ -141,21 +141,20 @@ struct copy_task {
 };
 
 /*
- * A task of a model: finds the memory that is at its addresses now; turn: AM_SPANS_TURN or 0.
- * The transfer is empty, or has the memory of another task.
+ * A task of a model: finds the memory that is at its addresses now.  The transfer is empty, or
+ * has the memory of another task.
  */
-static aclError captured_open(const struct copy_task *ct, unsigned turn,
-                              struct am_transfer *transfer)
+static aclError captured_open(const struct copy_task *ct, struct am_transfer *transfer)
 {
     const struct am_transfer *ranges = &ct->transfer;
     aclError rc;
 
     memcpy(transfer, ranges, offsetof(struct am_transfer, to));
-    rc = am_spans_reopen_next(&transfer->to, &ranges->to, AM_ACCESS_WRITE | turn,
+    rc = am_spans_reopen_next(&transfer->to, &ranges->to, AM_ACCESS_WRITE | AM_SPANS_TURN,
                               ct->device, "dst");
     if (rc == ACL_SUCCESS)
-        rc = am_spans_reopen_next(&transfer->from, &ranges->from, AM_ACCESS_READ | turn,
-                                  ct->device, "src");
+        rc = am_spans_reopen_next(&transfer->from, &ranges->from,
+                                  AM_ACCESS_READ | AM_SPANS_TURN, ct->device, "src");
     if (rc != ACL_SUCCESS)
         am_transfer_close(transfer);
     return rc;
@@ -227,7 +226,7 @@ static aclError captured_launch(struct am_task *task, const struct am_backend_op
     aclError rc = ACL_SUCCESS;
 
     am_transfer_init(ct->launched);
-    AM_TRY(captured_open(ct, AM_SPANS_TURN, ct->launched));
+    AM_TRY(captured_open(ct, ct->launched));
     if (!am_transfer_has(ct->launched, AM_SPANS_REMOTE))
         rc = am_transfer_launch(ct->launched, lanes, lane, &task->number);
     if (rc != ACL_SUCCESS || task->number == 0)
@@ -242,15 +241,29 @@ static aclError captured_completed(struct am_task *task,
     return ACL_SUCCESS;
 }
 
-static bool captured_step_open(struct am_task *task, void *memory,
+static bool side_open(struct am_spans *side, const struct am_spans *previous,
+                      const struct am_spans *ranges, unsigned access, int32_t device)
+{
+    return (previous != NULL &&
+            am_spans_borrow(side, previous, ranges, access, device)) ||
+           am_spans_reopen(side, ranges, access, device, "memory") == ACL_SUCCESS;
+}
+
+/* Without AM_SPANS_TURN: a block that is about to be freed is left to the worker. */
+static bool captured_step_open(struct am_task *task, void *memory, const void *previous,
                                struct am_step *ret_step)
 {
+    const struct copy_task *ct = (struct copy_task *)task;
+    const struct am_transfer *before = previous;
     struct am_transfer *transfer = memory;
 
     am_transfer_init(transfer);
-    if (captured_open((struct copy_task *)task, 0, transfer) != ACL_SUCCESS)
-        return false;
-    if (am_transfer_step(transfer, ret_step))
+    memcpy(transfer, &ct->transfer, offsetof(struct am_transfer, to));
+    if (side_open(&transfer->to, before != NULL ? &before->to : NULL, &ct->transfer.to,
+                  AM_ACCESS_WRITE, ct->device) &&
+        side_open(&transfer->from, before != NULL ? &before->from : NULL,
+                  &ct->transfer.from, AM_ACCESS_READ, ct->device) &&
+        am_transfer_step(transfer, ret_step))
         return true;
     am_transfer_close(transfer);
     return false;
@@ -262,7 +275,7 @@ static aclError captured_run(struct am_task *task, void *memory, bool is_first)
 
     if (is_first)
         am_transfer_init(transfer);
-    AM_TRY(captured_open((struct copy_task *)task, AM_SPANS_TURN, transfer));
+    AM_TRY(captured_open((struct copy_task *)task, transfer));
     return am_transfer_run(transfer);
 }
 

@@ -230,6 +230,7 @@ void am_spans_init(struct am_spans *spans)
     spans->devices = 0;
     spans->homes = 0;
     spans->has = 0;
+    spans->is_borrowed = false;
 }
 
 AM_HOT aclError am_spans_open(struct am_spans *spans, const void *addr, size_t size,
@@ -289,7 +290,7 @@ static void span_close(const struct am_span *span)
 
 void am_spans_close(struct am_spans *spans)
 {
-    for (size_t i = 0; i < spans->n; i++)
+    for (size_t i = 0; i < spans->n && !spans->is_borrowed; i++)
         span_close(&spans->list[i]);
     if (spans->list != spans->inline_list)
         free(spans->list);
@@ -345,21 +346,49 @@ static bool span_covers(const struct am_span *span, uintptr_t addr, size_t size,
             owner->is_pinned(mapping, (uintptr_t)span->addr, addr, size));
 }
 
-aclError am_spans_reopen_next(struct am_spans *spans, const struct am_spans *ranges,
-                              unsigned access, int32_t device, const char *what)
+/* The span is at this range of its mapping from now on. */
+static void span_shift(struct am_span *span, const struct am_span *range)
 {
-    const struct am_span *range = &ranges->list[0];
-    struct am_span *span = &spans->list[0];
-
-    if (spans->n != 1 || ranges->n != 1 ||
-        !span_covers(span, (uintptr_t)range->addr, range->size, access, device)) {
-        am_spans_close(spans);
-        return am_spans_reopen(spans, ranges, access, device, what);
-    }
     span->offset += (uintptr_t)range->addr - (uintptr_t)span->addr;
     span->addr = range->addr;
     span->size = range->size;
+}
+
+static bool spans_cover(const struct am_spans *spans, const struct am_spans *ranges,
+                        unsigned access, int32_t device)
+{
+    const struct am_span *range = &ranges->list[0];
+
+    return spans->n == 1 && ranges->n == 1 &&
+           span_covers(&spans->list[0], (uintptr_t)range->addr, range->size, access,
+                       device);
+}
+
+aclError am_spans_reopen_next(struct am_spans *spans, const struct am_spans *ranges,
+                              unsigned access, int32_t device, const char *what)
+{
+    if (!spans_cover(spans, ranges, access, device)) {
+        am_spans_close(spans);
+        return am_spans_reopen(spans, ranges, access, device, what);
+    }
+    span_shift(&spans->list[0], &ranges->list[0]);
     return ACL_SUCCESS;
+}
+
+bool am_spans_borrow(struct am_spans *spans, const struct am_spans *from,
+                     const struct am_spans *ranges, unsigned access, int32_t device)
+{
+    if (!spans_cover(from, ranges, access, device))
+        return false;
+    am_spans_init(spans);
+    spans->list[0] = from->list[0];
+    span_shift(&spans->list[0], &ranges->list[0]);
+    spans->n = 1;
+    spans->devices = from->devices;
+    spans->homes = from->homes;
+    spans->has = from->has;
+    spans->is_borrowed = true;
+    return true;
 }
 
 void am_spans_move(struct am_spans *to, struct am_spans *from)

@@ -37,7 +37,8 @@ struct am_spans {
     uint64_t devices;
     /* a bit for each device that it lies on: other ones where it was imported for a peer */
     uint64_t homes;
-    unsigned has; /* AM_SPANS_* */
+    unsigned has;     /* AM_SPANS_* */
+    bool is_borrowed; /* another list keeps the memory alive */
     struct am_span inline_list[AM_SPANS_INLINE];
 };
 
@@ -80,6 +81,12 @@ aclError am_spans_reopen(struct am_spans *spans, const struct am_spans *ranges,
  */
 aclError am_spans_reopen_next(struct am_spans *spans, const struct am_spans *ranges,
                               unsigned access, int32_t device, const char *what);
+/*
+ * Finds the memory in another list, in the same mapping and block, which keeps the memory alive for
+ * both; false: it is not there, and `spans` is as before.
+ */
+bool am_spans_borrow(struct am_spans *spans, const struct am_spans *from,
+                     const struct am_spans *ranges, unsigned access, int32_t device);
 /* Moves the list to another place in memory. */
 void am_spans_move(struct am_spans *to, struct am_spans *from);
 

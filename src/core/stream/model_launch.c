@@ -143,7 +143,9 @@ static bool steps_open(struct am_execution *execution)
             return false;
         if (!node_is_step(node))
             continue;
-        if (!model->step_ops->step_open(node->task, step_memory(execution, k), &step))
+        if (!model->step_ops->step_open(node->task, step_memory(execution, k),
+                                        k > 0 ? step_memory(execution, k - 1) : NULL,
+                                        &step))
             return false;
         step.is_ordered = execution->has_order && execution->steps[k].is_ordered;
         execution->steps[k] = step;

@@ -139,9 +139,11 @@ struct am_task_ops {
     aclError (*announce)(struct am_task *task, struct am_task **ret_task);
     /*
      * NULL, or the task can be a step of a launch (am_step): finds the memory, and keeps it in
-     * `step_size` bytes at `memory` until step_close; false: it cannot now.
+     * `step_size` bytes at `memory` until step_close; false: it cannot now.  It may use what
+     * the step before it keeps at `previous` (or NULL), which is closed later.
      */
-    bool (*step_open)(struct am_task *task, void *memory, struct am_step *ret_step);
+    bool (*step_open)(struct am_task *task, void *memory, const void *previous,
+                      struct am_step *ret_step);
     void (*step_close)(void *memory);
     size_t step_size; /* at most AM_STEP_SIZE */
     /*
