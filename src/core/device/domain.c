@@ -57,7 +57,8 @@ aclError am_domain_create(int32_t device, int32_t driver, size_t capacity,
     if (ledger != NULL)
         domain->ledger = am_ledger_ref(ledger);
     else
-        rc = am_ledger_open_private(capacity, &domain->ledger);
+        rc = am_ledger_open(&(struct am_ledger_config){.capacity = {capacity}},
+                            &domain->ledger);
     if (rc != ACL_SUCCESS) {
         free(domain);
         return rc;

@@ -53,15 +53,13 @@ struct am_ledger_config {
 
 /*
  * A ledger with a reference for the caller.  Fails only when there is no host memory for
- * it (200000). Devices are numbered as the driver does.
+ * it (200000). Devices are numbered as the driver does.  With no devices it is a private one,
+ * for the memory of the host, whose capacity is the first.
  */
 aclError am_ledger_open(const struct am_ledger_config *config,
                         struct am_ledger **ret_ledger);
 struct am_ledger *am_ledger_ref(struct am_ledger *ledger);
 void am_ledger_put(struct am_ledger *ledger);
-
-/* A private ledger of one "device" of this capacity: the host's memory. */
-aclError am_ledger_open_private(size_t capacity, struct am_ledger **ret_ledger);
 
 /* Whether this is a private ledger. */
 bool am_ledger_is_private(const struct am_ledger *ledger);

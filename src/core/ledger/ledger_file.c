@@ -325,9 +325,8 @@ static aclError ledger_enter(struct am_ledger *ledger)
     return ACL_SUCCESS;
 }
 
-static aclError ledger_open(const struct am_ledger_config *config,
-                            aclError (*enter)(struct am_ledger *ledger),
-                            struct am_ledger **ret_ledger)
+aclError am_ledger_open(const struct am_ledger_config *config,
+                        struct am_ledger **ret_ledger)
 {
     struct am_ledger *ledger = am_sys_calloc(1, sizeof *ledger);
     aclError rc;
@@ -338,7 +337,7 @@ static aclError ledger_open(const struct am_ledger_config *config,
     ledger->fd = -1;
     ledger->config = *config;
     am_lock_init(&ledger->lock, AM_RANK_LEDGER, "ledger");
-    rc = enter(ledger);
+    rc = config->n_devices > 0 ? ledger_enter(ledger) : private_enter(ledger);
     if (rc != ACL_SUCCESS) {
         am_lock_destroy(&ledger->lock);
         free(ledger);
@@ -349,19 +348,6 @@ static aclError ledger_open(const struct am_ledger_config *config,
     am_unlock(&all_lock);
     *ret_ledger = ledger;
     return ACL_SUCCESS;
-}
-
-aclError am_ledger_open(const struct am_ledger_config *config,
-                        struct am_ledger **ret_ledger)
-{
-    return ledger_open(config, ledger_enter, ret_ledger);
-}
-
-aclError am_ledger_open_private(size_t capacity, struct am_ledger **ret_ledger)
-{
-    struct am_ledger_config config = {.capacity = {capacity}}; /* no devices */
-
-    return ledger_open(&config, private_enter, ret_ledger);
 }
 
 struct am_ledger *am_ledger_ref(struct am_ledger *ledger)
