@@ -229,6 +229,7 @@ class Page(unittest.TestCase):
         self.ask("document.getElementById('peak').click()")
         text = self.ask("document.getElementById('panel').innerText")
         self.assertIn("block_take", text)
+        text = re.sub(r"\([^()]*:\d+\)", "", text)  # sources can lie in a folder with one of these names
         for name in ("start_thread", "clone", "_start", "libc.so"):  # a C library without symbols has offsets
             self.assertNotIn(name, text)
         self.assertGreater(self.ask("data.frames.filter((f) => /^(start_thread|libc.so)/.test(f)).length"), 0)
