@@ -334,12 +334,12 @@ void am_lane_release(struct am_lane *lane)
 
     am_lock(&am_models.lock);
     stream = lane->stream;
-    lane->stream = NULL;
     if (stream == NULL) {
         am_unlock(&am_models.lock);
         return;
     }
     am_lock(&stream->queue.lock);
+    lane->stream = NULL; /* am_lane_detach() has this lock alone */
     if (stream->queue.recorder == &lane->recorder) {
         stream->queue.recorder = NULL;
         stream->queue.model = NULL;
