@@ -314,16 +314,24 @@ static bool touch_report(uintptr_t addr, uintptr_t instruction)
     return true;
 }
 
+static void metadata_open(void)
+{
+    am_objects_open();
+    am_order_open();
+}
+
+/* The library may start again while other threads use the metadata. */
 static void attach(const struct am_api *below)
 {
+    static pthread_once_t once = PTHREAD_ONCE_INIT;
+
     am_touch_report = touch_report;
     am_callers_are_wanted = true;
     am_check.below = below;
     am_check.era++;
     owner = getpid();
     am_stacks_open();
-    am_objects_open();
-    am_order_open();
+    pthread_once(&once, metadata_open);
     am_touch_open();
     am_findings_open(am_option_text(AM_OPTION_findings));
 }

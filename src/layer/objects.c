@@ -22,8 +22,6 @@ AM_TREE(am_objects, am_object, node, key)
 
 void am_objects_open(void)
 {
-    if (am_check.rest.freed.tqh_last != NULL)
-        return;
     TAILQ_INIT(&am_check.rest.freed);
     for (unsigned i = 0; i < AM_STRIPES; i++)
         TAILQ_INIT(&am_check.stripe[i].freed);

@@ -29,12 +29,10 @@ static struct {
 
 void am_order_open(void)
 {
-    if (host.n == 0 && host.steps == NULL) {
-        host.steps = am_meta_alloc(AGENTS_MAX * sizeof *host.steps);
-        host.handles = am_meta_alloc(AGENTS_MAX * sizeof *host.handles);
-        host.spare = am_meta_alloc(AGENTS_MAX * sizeof *host.spare);
-        host.n = 1;
-    }
+    host.steps = am_meta_alloc(AGENTS_MAX * sizeof *host.steps);
+    host.handles = am_meta_alloc(AGENTS_MAX * sizeof *host.handles);
+    host.spare = am_meta_alloc(AGENTS_MAX * sizeof *host.spare);
+    host.n = 1;
 }
 
 static bool is_open(void)
