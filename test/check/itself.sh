@@ -7,9 +7,10 @@ set -u
 out=$(mktemp) || exit 1
 trap 'rm -f "$out"' EXIT
 status=0
-for case in $("$1" --list | cut -f1 | grep -v -e device-touch -e wait-never -e deadlock -e failing -e error-ignored/null); do
-    case $case in
-    race* | model/two-models | model-streams/inside | model/and-stream | model/pinned-touched) variants=fixed ;;
+for entry in $("$1" --list | awk -F '\t' '{ print $1 ":" $2 }' | grep -v -e device-touch -e wait-never -e deadlock -e failing -e error-ignored/null); do
+    case=${entry%%:*}
+    case $entry in
+    race* | *:race*) variants=fixed ;;
     *) variants="bug fixed" ;;
     esac
     for variant in $variants; do
