@@ -4,7 +4,7 @@
  * A strided access is a list of runs of consecutive bytes; each run is a piece of the function's work.  An access with
  * more than RUNS_MAX runs is checked in its first ones: a conflict may be missed, and none is invented.
  */
-#include "layer/access.h"
+#include "layer/order.h"
 
 #include "aclmem/access.h"
 #include "layer/hooks.h"

@@ -15,7 +15,6 @@
 
 #include "base/error.h"
 #include "base/refusal.h"
-#include "base/log.h"
 #include "base/options.h"
 #include "layer/bytes.h"
 #include "layer/effects.h"

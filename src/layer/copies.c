@@ -7,17 +7,14 @@
  */
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #include "base/error.h"
 #include "base/sys.h"
-#include "base/util.h"
 #include "layer/bytes.h"
 #include "layer/hooks.h"
 #include "layer/order.h"
 #include "layer/pinned.h"
 #include "layer/thread.h"
-#include "layer/values.h"
 #include "layer/waits.h"
 
 /* The thread's call has at most one work. */

@@ -14,7 +14,6 @@
 #include "api/api.h"
 #include "base/clock.h"
 #include "base/descriptor.h"
-#include "base/error.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/sys.h"

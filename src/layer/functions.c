@@ -15,7 +15,6 @@
 #include "base/options.h"
 #include "base/sys.h"
 #include "core/watch.h"
-#include "layer/access.h"
 #include "layer/hooks.h"
 #include "layer/layers.h"
 #include "layer/memory.h"

@@ -12,9 +12,6 @@ extern const struct am_layer am_check_layer;
 extern const struct am_layer am_fail_layer;
 extern const struct am_layer am_trace_layer;
 
-/* Reads ACLMEM_FAIL; false: it is wrong, or matches no function. */
-bool am_fail_parse(const char *text);
-
 /* Fails with 100000 where an option of a layer has a wrong value. */
 aclError am_layers_configure(void);
 /* explain.c: explains faults and reports leaks, without any layer. */

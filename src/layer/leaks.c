@@ -4,10 +4,8 @@
  * Everything that is live is sorted by kind and place; each group is one finding with its
  * number and bytes.  Memory that only a mapping holds is reported with the mapping.
  */
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "layer/bytes.h"
 #include "layer/metadata.h"

@@ -8,7 +8,6 @@
  * program as a whole needs.
  */
 #include <inttypes.h>
-#include <stdio.h>
 
 #include "base/copy_kind.h"
 #include "base/util.h"

@@ -15,17 +15,12 @@
  * without a capture.
  */
 #include <inttypes.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "layer/access.h"
 #include "layer/bytes.h"
 #include "layer/hooks.h"
 #include "layer/memory.h"
 #include "layer/models.h"
 #include "layer/order.h"
-#include "layer/thread.h"
-#include "layer/values.h"
 
 static TAILQ_HEAD(, am_model) models = TAILQ_HEAD_INITIALIZER(models);
 static size_t n_captures; /* under way, and streams that are bound to a model */

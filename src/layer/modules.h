@@ -9,7 +9,6 @@
 #ifndef AM_LAYER_MODULES_H
 #define AM_LAYER_MODULES_H
 
-#include <stddef.h>
 #include <stdint.h>
 
 struct am_module {

@@ -1,7 +1,5 @@
 /* Objects: check.h. */
-#include <string.h>
 
-#include "base/error.h"
 #include "base/tree.h"
 #include "layer/bytes.h"
 #include "layer/metadata.h"

@@ -4,8 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/error.h"
-#include "base/util.h"
 #include "layer/memory.h"
 #include "layer/pinned.h"
 

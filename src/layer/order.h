@@ -217,4 +217,23 @@ void am_report_race(const struct am_piece *piece, uint64_t at, const struct am_w
 /* "stream 0x..", "the host": for messages. */
 const char *am_agent_text(uint32_t number, char *text, size_t n);
 
+/*
+ * Values in memory that streams wait for, aclrtValueWrite and aclrtValueWait: values.c.
+ *
+ * A location remembers its last write.  A wait that the last write satisfies is for the
+ * record of that write; another wait is for a record that a later write makes.  A copy or
+ * fill over the location writes an unknown value, which is assumed to satisfy every wait.
+ */
+/* A write of the agent's stream was queued; agent NULL: of the host, which is done. */
+void am_value_write(struct am_call *call, struct am_agent *agent, struct am_bytes *bytes,
+                    uint64_t at, uint64_t value);
+/* The same for a range of unknown values. */
+void am_values_overwrite(struct am_call *call, struct am_agent *agent,
+                         struct am_bytes *bytes, uint64_t at, uint64_t size);
+void am_value_wait(struct am_call *call, struct am_agent *agent, struct am_bytes *bytes,
+                   uint64_t at, uint64_t value, uint32_t flag);
+
+/* access.c: the call has a declaration, and its accesses become the call's work.  False: it has none. */
+bool am_access_add(struct am_call *call);
+
 #endif

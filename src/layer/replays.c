@@ -6,7 +6,6 @@
 #include "layer/memory.h"
 #include "layer/models.h"
 #include "layer/order.h"
-#include "layer/values.h"
 
 static void report_reused(struct am_call *call, const struct range *range,
                           const struct am_object *area)

@@ -2,7 +2,6 @@
 #include "layer/session.h"
 
 #include <dlfcn.h>
-#include <inttypes.h>
 #include <jansson.h>
 #include <stdatomic.h>
 #include <string.h>

@@ -9,7 +9,6 @@
 #define AM_LAYER_SESSION_H
 
 #include <stdbool.h>
-#include <stdint.h>
 
 struct am_call;
 

@@ -6,8 +6,6 @@
  * stale handle.  If the exporter is another process, both processes write a record, and the
  * command aclmem puts them together.
  */
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/clock.h"

@@ -11,7 +11,6 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 
-#include "base/error.h"
 #include "base/lock.h"
 #include "base/log.h"
 #include "base/sys.h"

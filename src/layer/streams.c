@@ -1,14 +1,10 @@
 /* Hooks: streams, events and notifies. */
 #include <inttypes.h>
-#include <stdio.h>
 
-#include "base/error.h"
 #include "base/sys.h"
 #include "layer/bytes.h"
-#include "layer/quarantine.h"
 #include "layer/hooks.h"
 #include "layer/order.h"
-#include "layer/pinned.h"
 #include "layer/waits.h"
 
 /* ---- streams ---- */

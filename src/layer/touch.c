@@ -1,7 +1,6 @@
 /* Protected pages of pinned blocks: pinned.h. */
 #include <inttypes.h>
 #include <stdatomic.h>
-#include <string.h>
 #include <sys/mman.h>
 #include <sys/queue.h>
 #include <sys/syscall.h>

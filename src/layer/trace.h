@@ -13,7 +13,6 @@
 #define AM_LAYER_TRACE_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 #include "api/api.h"

@@ -3,13 +3,11 @@
  * its start: itself, the functions with their arguments, structs, codes.  So a trace can be
  * read by any later version, and functions that this version does not know are shown.
  */
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-#include "acl/acl.h"
 #include "aclnn/acl_meta.h"
 #include "base/clock.h"
 #include "base/options.h"

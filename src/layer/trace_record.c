@@ -12,10 +12,8 @@
 #include <stdatomic.h>
 #include <sys/syscall.h>
 
-#include "acl/acl.h"
 #include "base/clock.h"
 #include "base/sys.h"
-#include "base/util.h"
 #include "core/watch.h"
 #include "layer/modules.h"
 #include "layer/python.h"

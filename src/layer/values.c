@@ -1,5 +1,5 @@
 /* See values.h. */
-#include "layer/values.h"
+#include "layer/order.h"
 
 #include "acl/acl_rt.h"
 #include "layer/memory.h"
