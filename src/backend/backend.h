@@ -15,7 +15,6 @@
 #ifndef AM_BACKEND_BACKEND_H
 #define AM_BACKEND_BACKEND_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>

@@ -15,7 +15,6 @@
 #define AM_BASE_ADDRESS_INDEX_H
 
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -3,7 +3,6 @@
 #define AM_BASE_CONFIG_H
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 struct am_config {

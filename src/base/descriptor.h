@@ -4,7 +4,6 @@
 
 #include <fcntl.h>
 #include <stdbool.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 /*

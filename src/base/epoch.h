@@ -37,7 +37,6 @@
 #define AM_BASE_EPOCH_H
 
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -8,7 +8,6 @@
 #include "base/machine.h"
 
 #include <numa.h>
-#include <sched.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>

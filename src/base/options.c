@@ -9,7 +9,6 @@
 #include <strings.h>
 
 #include "base/sys.h"
-#include "base/util.h"
 
 #define VALUE_SIZE 128
 #define PREFIX "ACLMEM_"
@@ -257,12 +256,6 @@ static enum am_option full_name_find(const char *name)
     return (enum am_option)i;
 }
 
-/* Variables of the Python module aclmem.torch, which the library has no use for. */
-static bool is_for_others(const char *name)
-{
-    return strcmp(name, PREFIX "TORCH_LIBRARY") == 0;
-}
-
 const char *am_options_next_unknown(size_t *pos, const char **ret_nearest)
 {
     static _Thread_local char name[64]; /* of a longer name, its beginning */
@@ -277,7 +270,8 @@ const char *am_options_next_unknown(size_t *pos, const char **ret_nearest)
             n = sizeof name - 1;
         memcpy(name, entry, n);
         name[n] = '\0';
-        if (full_name_find(name) != AM_OPTION_COUNT || is_for_others(name))
+        if (full_name_find(name) != AM_OPTION_COUNT ||
+            strcmp(name, PREFIX "TORCH_LIBRARY") == 0) /* of the module aclmem.torch */
             continue;
         *ret_nearest = near_name(name + strlen(PREFIX));
         (*pos)++;

@@ -5,7 +5,6 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
-#include <stdint.h>
 
 #define AM_KIB ((size_t)1 << 10)
 #define AM_MIB ((size_t)1 << 20)

@@ -4,7 +4,6 @@
 
 #include <net/if.h>
 #include <netinet/in.h>
-#include <stddef.h>
 #include <stdbool.h>
 #include <stdint.h>
 

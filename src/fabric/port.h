@@ -15,7 +15,6 @@
 
 #include <stdint.h>
 
-#include "base/clock.h"
 #include "base/share_handle.h"
 
 #define AM_PORT_VERSION 7

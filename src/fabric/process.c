@@ -18,7 +18,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "acl/acl_base.h"
 #include "acl/error_codes/rt_error_codes.h"
 #include "fabric/listen.h"
 #include "fabric/port.h"

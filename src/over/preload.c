@@ -13,7 +13,6 @@
 #include <dlfcn.h>
 #include <pthread.h>
 #include <stdatomic.h>
-#include <string.h>
 
 #include "aclmem/access.h"
 #include "aclmem/aclmem.h"

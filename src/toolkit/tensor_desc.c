@@ -4,7 +4,6 @@
  * Values that no function returns - the layout in memory, ranges, where the tensor lies,
  * its bytes - would be read by operators only.  They are checked and not kept.
  */
-#include <inttypes.h>
 #include <string.h>
 
 #include "api/api.h"

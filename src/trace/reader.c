@@ -1,10 +1,7 @@
 /* See reader.h.  definitions.c reads the records that define, index.c finds the chunks. */
-#include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "trace/internal.h"
 

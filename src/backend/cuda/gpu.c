@@ -298,3 +298,9 @@ void cuda_stream_give(struct cuda_gpu *gpu, CUstream stream)
     if (stream != NULL)
         cu.cuStreamDestroy_v2(stream);
 }
+
+const struct am_backend_ops am_backend_cuda = {.name = "cuda",
+                                               .caps = AM_CAP_DEVICES | AM_CAP_SHARE |
+                                                       AM_CAP_LANES | AM_CAP_STOCK,
+#define CUDA_OP_SET(name_) .name_ = cuda_##name_,
+                                               CUDA_OPS(CUDA_OP_SET)};

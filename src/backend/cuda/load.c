@@ -10,7 +10,6 @@
  * capture mode relaxed.
  */
 #include <dlfcn.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "acl/error_codes/rt_error_codes.h"
@@ -62,14 +61,6 @@ static void asides_put_before(void)
 #undef AM_CU
 }
 
-/*
- * dlsym() returns an object pointer, and C has no cast from that to a function pointer.
- */
-static void symbol_store(struct am_cuda_driver *driver, size_t at, void *symbol)
-{
-    memcpy((char *)driver + at, &symbol, sizeof symbol);
-}
-
 static int driver_version(const struct am_cuda_driver *driver)
 {
     int version = 0;
@@ -88,7 +79,8 @@ static aclError symbols_find(void *library, struct am_cuda_driver *driver)
     for (size_t i = 0; i < AM_ARRAY_SIZE(symbols); i++) {
         void *symbol = dlsym(library, symbols[i].name);
 
-        symbol_store(driver, symbols[i].at, symbol);
+        /* C has no cast from the pointer of dlsym() to one of a function. */
+        memcpy((char *)driver + symbols[i].at, &symbol, sizeof symbol);
         if (symbol == NULL && symbols[i].need != OPTIONAL && symbols[i].since >= since) {
             missing = symbols[i].name;
             since = symbols[i].since;

@@ -15,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/sys.h"

@@ -14,7 +14,6 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/descriptor.h"
 #include "base/error.h"
-#include "base/log.h"
 #include "base/sys.h"
 
 #define ALIGNED_SIZE \

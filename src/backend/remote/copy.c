@@ -13,7 +13,6 @@
  * stalled while the library is stopped and started again keeps its session.
  */
 #include <linux/futex.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
