@@ -5,7 +5,6 @@
 #include <strings.h>
 
 #include "api/api.h"
-#include "api/check.h"
 #include "base/error.h"
 #include "base/log.h"
 #include "base/util.h"

@@ -16,41 +16,20 @@ aclError am_aclrtAllocatorDestroyDesc(aclrtAllocatorDesc allocatorDesc)
     return am_allocator_destroy(allocatorDesc);
 }
 
-aclError am_aclrtAllocatorSetObjToDesc(aclrtAllocatorDesc allocatorDesc,
-                                       aclrtAllocator allocator)
-{
-    return am_allocator_set(allocatorDesc,
-                            &(struct am_allocator_functions){.object = allocator});
-}
+#define SETTER(name_, type_, arg_, field_) \
+    aclError name_(aclrtAllocatorDesc allocatorDesc, type_ arg_) \
+    { \
+        return am_allocator_set(allocatorDesc, \
+                                &(struct am_allocator_functions){.field_ = arg_}); \
+    }
 
-aclError am_aclrtAllocatorSetAllocFuncToDesc(aclrtAllocatorDesc allocatorDesc,
-                                             aclrtAllocatorAllocFunc func)
-{
-    return am_allocator_set(allocatorDesc,
-                            &(struct am_allocator_functions){.alloc = func});
-}
-
-aclError am_aclrtAllocatorSetFreeFuncToDesc(aclrtAllocatorDesc allocatorDesc,
-                                            aclrtAllocatorFreeFunc func)
-{
-    return am_allocator_set(allocatorDesc,
-                            &(struct am_allocator_functions){.free = func});
-}
-
-aclError am_aclrtAllocatorSetAllocAdviseFuncToDesc(aclrtAllocatorDesc allocatorDesc,
-                                                   aclrtAllocatorAllocAdviseFunc func)
-{
-    return am_allocator_set(allocatorDesc,
-                            &(struct am_allocator_functions){.advise = func});
-}
-
-aclError
-am_aclrtAllocatorSetGetAddrFromBlockFuncToDesc(aclrtAllocatorDesc allocatorDesc,
-                                               aclrtAllocatorGetAddrFromBlockFunc func)
-{
-    return am_allocator_set(allocatorDesc,
-                            &(struct am_allocator_functions){.get_addr = func});
-}
+SETTER(am_aclrtAllocatorSetObjToDesc, aclrtAllocator, allocator, object)
+SETTER(am_aclrtAllocatorSetAllocFuncToDesc, aclrtAllocatorAllocFunc, func, alloc)
+SETTER(am_aclrtAllocatorSetFreeFuncToDesc, aclrtAllocatorFreeFunc, func, free)
+SETTER(am_aclrtAllocatorSetAllocAdviseFuncToDesc, aclrtAllocatorAllocAdviseFunc, func,
+       advise)
+SETTER(am_aclrtAllocatorSetGetAddrFromBlockFuncToDesc, aclrtAllocatorGetAddrFromBlockFunc,
+       func, get_addr)
 
 /* A stream that the program made: default streams have no allocator. */
 static aclError stream_get(aclrtStream handle, struct am_stream **ret_stream)

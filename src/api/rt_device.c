@@ -6,7 +6,6 @@
  * lists) and the physical one, which is the logical one here: they differ in containers
  * only.
  */
-#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -18,7 +17,6 @@
 #include "core/copy/span.h"
 #include "core/device/context.h"
 #include "core/device/device.h"
-#include "core/device/peer.h"
 #include "core/device/setup.h"
 #include "core/devices.h"
 #include "core/watch.h"

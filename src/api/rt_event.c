@@ -8,7 +8,6 @@
 #include "core/device/context.h"
 #include "core/device/setup.h"
 #include "core/ipc/key.h"
-#include "core/stream/capture.h"
 #include "core/stream/event.h"
 
 /*
@@ -258,7 +257,7 @@ aclError am_aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *even
 
     memcpy(key, handle.reserved, sizeof handle.reserved);
     AM_TRY(am_key_parse(AM_SHARE_EVENT, key, &share));
-    return am_event_import(&share, event);
+    return am_event_import(AM_SHARE_EVENT, &share, event);
 }
 
 /* ---- notifies ---- */
@@ -269,7 +268,7 @@ aclError am_aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *even
 
 aclError am_aclrtCreateNotify(aclrtNotify *notify, uint64_t flag)
 {
-    return am_notify_create(notify);
+    return am_event_create(AM_EVENT_SYNC | AM_EVENT_NOTIFY, notify);
 }
 
 aclError am_aclrtDestroyNotify(aclrtNotify notify)
@@ -346,5 +345,5 @@ aclError am_aclrtNotifyImportByKey(aclrtNotify *notify, const char *key, uint64_
     AM_REQUIRE((flags & ~ACL_RT_NOTIFY_IMPORT_FLAG_ENABLE_PEER_ACCESS) == 0,
                ACL_ERROR_INVALID_PARAM, "flags is 0x%" PRIx64 "; it takes 0 or 2", flags);
     AM_TRY(am_key_parse(AM_SHARE_NOTIFY, key, &share));
-    return am_notify_import(&share, notify);
+    return am_event_import(AM_SHARE_NOTIFY, &share, notify);
 }

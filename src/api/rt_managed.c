@@ -5,7 +5,6 @@
 #include "api/check.h"
 #include "base/error.h"
 #include "base/util.h"
-#include "core/device/setup.h"
 #include "core/managed/managed.h"
 
 aclError am_aclrtMemAllocManaged(void **ptr, uint64_t size, uint32_t flag)

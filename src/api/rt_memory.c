@@ -2,9 +2,7 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "api/check.h"
 #include "base/error.h"
-#include "base/util.h"
 #include "core/device/attr.h"
 #include "core/device/context.h"
 #include "core/device/device.h"

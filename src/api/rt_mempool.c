@@ -4,7 +4,6 @@
 #include "api/api.h"
 #include "api/check.h"
 #include "base/error.h"
-#include "core/device/setup.h"
 #include "core/pool/mempool.h"
 
 static aclError props_check(const aclrtMemPoolProps *props)

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "api/api.h"
-#include "api/check.h"
 #include "base/error.h"
 #include "base/process.h"
 #include "base/sys.h"

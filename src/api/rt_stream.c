@@ -5,8 +5,6 @@
 #include "core/device/context.h"
 #include "core/devices.h"
 #include "core/stream/call.h"
-#include "core/stream/callback.h"
-#include "core/stream/sched.h"
 #include "core/stream/stream.h"
 
 #define FLAGS_ALL \
@@ -228,14 +226,41 @@ aclError am_aclrtGetStreamAttribute(aclrtStream handle, aclrtStreamAttr attr,
 
 aclError am_aclrtSubscribeReport(uint64_t threadId, aclrtStream handle)
 {
+    aclError rc = ACL_SUCCESS;
+
     AM_GET(stream, handle);
-    return am_callback_subscribe(threadId, stream);
+    am_lock(&stream->queue.lock);
+    if (stream->queue.is_closed)
+        rc = am_fail(ACL_ERROR_RT_INVALID_HANDLE,
+                     "the stream was destroyed by another thread");
+    else if (stream->callback_thread != 0)
+        rc = am_fail(ACL_ERROR_RT_STREAM_SUBSCRIBE,
+                     "stream %d is subscribed already; call aclrtUnSubscribeReport first",
+                     stream->id);
+    else
+        rc = am_subscriber_add(threadId);
+    if (rc == ACL_SUCCESS)
+        stream->callback_thread = threadId;
+    am_unlock(&stream->queue.lock);
+    return rc;
 }
 
 aclError am_aclrtUnSubscribeReport(uint64_t threadId, aclrtStream handle)
 {
+    aclError rc = ACL_SUCCESS;
+
     AM_GET(stream, handle);
-    return am_callback_unsubscribe(threadId, stream);
+    am_lock(&stream->queue.lock);
+    if (stream->callback_thread == 0 || stream->callback_thread != threadId) {
+        rc = am_fail(ACL_ERROR_RT_STREAM_SUBSCRIBE,
+                     "stream %d is not subscribed by thread 0x%llx", stream->id,
+                     (unsigned long long)threadId);
+    } else {
+        stream->callback_thread = 0;
+        am_subscriber_remove(threadId);
+    }
+    am_unlock(&stream->queue.lock);
+    return rc;
 }
 
 aclError am_aclrtProcessReport(int32_t ms)
@@ -243,15 +268,42 @@ aclError am_aclrtProcessReport(int32_t ms)
     return am_call_process(ms);
 }
 
+static uint64_t callback_thread_of(struct am_stream *stream)
+{
+    uint64_t thread;
+
+    am_lock(&stream->queue.lock);
+    thread = stream->callback_thread;
+    am_unlock(&stream->queue.lock);
+    return thread;
+}
+
 aclError am_aclrtLaunchCallback(aclrtCallback fn, void *userData,
                                 aclrtCallbackBlockType blockType, aclrtStream handle)
 {
+    struct am_task *task;
+    uint64_t thread;
+
     AM_GET(stream, handle);
-    return am_callback_launch(stream, fn, userData, blockType == ACL_CALLBACK_BLOCK);
+    thread = callback_thread_of(stream);
+    AM_REQUIRE(thread != 0, ACL_ERROR_RT_STREAM_NO_CB_REG,
+               "no thread is subscribed to stream %d; call aclrtSubscribeReport first",
+               stream->id);
+    AM_TRY(am_call_make_callback(thread, fn, userData, blockType == ACL_CALLBACK_BLOCK,
+                                 &task));
+    task->is_captured = am_stream_is_captured(stream);
+    return am_stream_submit(stream, task);
 }
 
 aclError am_aclrtLaunchHostFunc(aclrtStream handle, aclrtHostFunc fn, void *args)
 {
+    struct am_task *task;
+
     AM_GET(stream, handle);
-    return am_hostfunc_launch(stream, fn, args);
+    AM_REQUIRE(callback_thread_of(stream) == 0, ACL_ERROR_RT_PARAM_INVALID,
+               "stream %d is subscribed for callbacks; the two do not mix on one stream",
+               stream->id);
+    AM_TRY(am_call_make_hostfunc(fn, args, &task));
+    task->is_captured = am_stream_is_captured(stream);
+    return am_stream_submit(stream, task);
 }

@@ -4,7 +4,6 @@
 #include "base/error.h"
 #include "base/util.h"
 #include "core/copy/memory_op.h"
-#include "core/device/setup.h"
 
 static aclError address_check(const void *devAddr)
 {

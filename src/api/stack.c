@@ -10,7 +10,6 @@
 #include "api/api.h"
 #include "base/error.h"
 #include "base/sys.h"
-#include "base/util.h"
 #include "layer/layers.h"
 
 #define LAYERS_MAX 8

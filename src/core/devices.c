@@ -239,7 +239,7 @@ static void domain_close(_Atomic(struct am_domain *) *slot)
     if (domain == NULL)
         return;
     am_domain_close(domain);
-    am_heap_close(domain);
+    am_heap_kill(domain, true);
     am_epoch_synchronize(); /* no section enters memory or has found it without a reference */
     am_phys_kill_all(domain);
     am_ledger_unuse(domain->ledger, domain->column);
@@ -350,7 +350,7 @@ aclError am_device_reset(struct am_device *device, bool is_forced)
     am_key_close_imports(device->id);
     domain = device->domain;
     if (domain != NULL)
-        am_heap_kill(domain);
+        am_heap_kill(domain, false);
     am_phys_kill_all(domain);
     am_lock(&am_devices.lock);
     if (domain != NULL && device->n_set == 0 && device->primary == NULL)

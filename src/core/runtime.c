@@ -7,7 +7,6 @@
 #include <strings.h>
 #include <unistd.h>
 
-#include "acl/error_codes/rt_error_codes.h"
 #include "backend/remote/remote.h"
 #include "base/config.h"
 #include "base/epoch.h"
@@ -21,18 +20,14 @@
 #include "core/exchange/exchange.h"
 #include "core/heap/heap.h"
 #include "core/hostmem/hostmem.h"
-#include "core/ipc/key.h"
-#include "core/ipc/share.h"
 #include "core/ledger/rundir.h"
 #include "core/devices.h"
 #include "core/managed/managed.h"
 #include "core/pool/allocator.h"
-#include "core/pool/mempool.h"
 #include "core/stream/event.h"
 #include "core/stream/call.h"
 #include "core/stream/sched.h"
 #include "core/stream/stream.h"
-#include "core/vmm/phys.h"
 #include "core/vmm/vspace.h"
 
 struct am_runtime am_rt = {.lock = AM_LOCK_INIT(AM_RANK_RUNTIME, "runtime")};

@@ -6,7 +6,6 @@
 #include "core/device/device.h"
 #include "core/heap/heap.h"
 #include "core/managed/managed.h"
-#include "core/runtime.h"
 #include "core/stream/model.h"
 #include "core/stream/stream.h"
 #include "core/vmm/phys.h"

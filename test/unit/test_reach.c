@@ -4,7 +4,7 @@
 #include "support/vmm.h"
 
 #include "core/copy/span.h"
-#include "core/device/peer.h"
+#include "core/device/device.h"
 #include "core/vmm/phys.h"
 #include "core/vmm/vspace.h"
 

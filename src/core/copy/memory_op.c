@@ -10,7 +10,6 @@
 #include "core/copy/copy.h"
 #include "core/device/context.h"
 #include "core/device/setup.h"
-#include "core/stream/capture.h"
 
 struct op {
     struct am_task task;

@@ -9,7 +9,7 @@
 #include "base/maps.h"
 #include "base/sys.h"
 #include "base/util.h"
-#include "core/device/peer.h"
+#include "core/device/device.h"
 #include "core/device/setup.h"
 #include "core/hostmem/hostmem.h"
 #include "core/vmm/phys.h"

@@ -3,7 +3,6 @@
 
 #include "base/error.h"
 #include "base/util.h"
-#include "core/device/product.h"
 #include "core/device/setup.h"
 
 enum {

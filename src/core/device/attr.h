@@ -5,7 +5,6 @@
 #ifndef AM_CORE_ATTR_H
 #define AM_CORE_ATTR_H
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

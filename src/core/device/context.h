@@ -12,7 +12,7 @@
 #include "acl/acl_rt.h"
 #include "base/handle.h"
 #include "core/device/device.h"
-#include "core/device/settings.h"
+#include "core/device/setup.h"
 
 struct am_context {
     struct am_named named;  /* handle is NULL: destroyed */
@@ -63,6 +63,12 @@ void am_context_put(struct am_context *context);
 
 /* The device that the thread works on; fails with 107002 when there is no context. */
 aclError am_context_device(int32_t *ret_device);
+
+/*
+ * aclrtDeviceEnablePeerAccess, aclrtDeviceDisablePeerAccess: from the thread's device to
+ * `peer`.
+ */
+aclError am_peer_set(int32_t peer, bool is_enabled);
 
 /* How many contexts there are, default ones left out. */
 uint64_t am_context_count(void);

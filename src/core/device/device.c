@@ -48,3 +48,18 @@ bool am_device_is_active(struct am_device *device)
     am_unlock(&am_devices.lock);
     return is_active;
 }
+
+bool am_peer_is_possible(int32_t device, int32_t peer)
+{
+    const struct am_device *all = am_devices.device;
+
+    if (!(am_setup.product->features & AM_PRODUCT_PEER))
+        return false;
+    return !(am_setup.backend->caps & AM_CAP_DEVICES) ||
+           am_setup.backend->device_can_reach(all[device].driver_id, all[peer].driver_id);
+}
+
+bool am_peer_is_enabled(int32_t from, int32_t to)
+{
+    return from == to || (am_devices.device[from].peers >> to & 1) != 0;
+}

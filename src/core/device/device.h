@@ -15,7 +15,7 @@
 #include "acl/acl_rt.h"
 #include "base/lock.h"
 #include "core/device/domain.h"
-#include "core/device/settings.h"
+#include "core/device/setup.h"
 
 /* A bit each in a mapping's access masks, and the last one for the host. */
 #define AM_DEVICES_MAX 63
@@ -31,8 +31,12 @@ struct am_device {
     /* devices.lock; the default context, NULL when not in use */
     struct am_context *primary;
     _Atomic(struct am_domain *) domain;
-    _Atomic uint64_t
-        peers; /* a bit for each device whose memory it may reach: core/device/peer.h */
+    /*
+     * A bit for each device whose memory it may reach: for the whole device and all its
+     * contexts, until it is taken back or the device is reset.  Rights of a mapping
+     * (aclrtMemSetAccess) are separate.
+     */
+    _Atomic uint64_t peers;
     struct am_settings limits;  /* on the cores that operators of this process use */
     _Atomic int32_t sat_mode;   /* aclrtFloatOverflowMode, or AM_SAT_MODE_UNSET */
     struct am_device_info info; /* devices.lock; set where the devices are real */
@@ -59,5 +63,10 @@ struct am_device_info am_device_info(struct am_device *device);
 
 /* Whether the default context is in use. */
 bool am_device_is_active(struct am_device *device);
+
+/* Whether the product's devices can reach each other at all. */
+bool am_peer_is_possible(int32_t device, int32_t peer);
+/* By logical ids, which exist.  A device always reaches its own memory. */
+bool am_peer_is_enabled(int32_t from, int32_t to);
 
 #endif

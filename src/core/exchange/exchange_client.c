@@ -24,7 +24,6 @@
 #include "base/lock.h"
 #include "base/sys.h"
 #include "base/tree.h"
-#include "base/util.h"
 #include "core/exchange/exchange_table.h"
 #include "core/exchange/sockname.h"
 #include "core/ledger/rundir.h"

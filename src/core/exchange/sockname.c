@@ -12,7 +12,6 @@
 
 #include "base/descriptor.h"
 #include "base/sys.h"
-#include "base/util.h"
 
 #define NAME_MASK UINT32_C(0xffffff)
 #define ATTEMPTS_MAX 4096

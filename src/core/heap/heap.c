@@ -563,8 +563,7 @@ static bool heap_release(struct am_heap *heap, bool is_killed)
     return has_any;
 }
 
-/* Frees all of the heaps of a domain, which are closed with is_closed. */
-static void domain_kill(struct am_domain *domain, bool is_closed)
+void am_heap_kill(struct am_domain *domain, bool is_closed)
 {
     for (int kind = 0; kind < AM_HEAP_KINDS; kind++) {
         struct am_heap *heap = am_heap_of(domain->device, (enum am_heap_kind)kind);
@@ -575,16 +574,6 @@ static void domain_kill(struct am_domain *domain, bool is_closed)
             heap->domain = NULL;
         heap_release(heap, true);
     }
-}
-
-void am_heap_kill(struct am_domain *domain)
-{
-    domain_kill(domain, false);
-}
-
-void am_heap_close(struct am_domain *domain)
-{
-    domain_kill(domain, true);
 }
 
 /* Whether the heap has memory of the domain, or of another device on the same GPU. */

@@ -17,16 +17,13 @@
 #ifndef AM_CORE_HEAP_H
 #define AM_CORE_HEAP_H
 
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "acl/acl_base.h"
-#include "base/lock.h"
 #include "core/device/device.h"
 #include "core/heap/heap_run.h"
-#include "core/heap/sizeclass.h"
 #include "core/vmm/vspace.h"
 
 /* The owner of the memory; work in flight pins blocks through it. */
@@ -54,8 +51,8 @@ static inline bool am_heap_owns(const struct am_mapping *mapping)
 
 /* The heaps of a domain, at the start and the stop of the library and at a reset. */
 void am_heap_open(struct am_domain *domain);
-void am_heap_close(struct am_domain *domain);
-void am_heap_kill(struct am_domain *domain);
+/* Frees all of the heaps, which are closed with is_closed. */
+void am_heap_kill(struct am_domain *domain, bool is_closed);
 
 #define AM_HEAP_PAD 32 /* bytes that aclrtMalloc adds on most products */
 

@@ -3,7 +3,6 @@
 
 #include <stdlib.h>
 
-#include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/sys.h"
 #include "core/device/setup.h"

@@ -31,7 +31,6 @@
 #include "acl/acl_base.h"
 #include "base/epoch.h"
 #include "base/lock.h"
-#include "base/util.h"
 #include "core/heap/sizeclass.h"
 
 struct am_domain;

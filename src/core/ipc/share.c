@@ -16,7 +16,6 @@
 #include "core/ledger/ledger.h"
 #include "core/ledger/rundir.h"
 #include "core/vmm/phys.h"
-#include "core/vmm/vspace.h"
 
 #define SIZE_LIMIT (64 * AM_TIB)
 

@@ -6,7 +6,6 @@
 #include <string.h>
 
 #include "base/text.h"
-#include "base/util.h"
 #include "core/ledger/ledger_file.h"
 
 #define NO_PROCESS LEDGER_SLOTS

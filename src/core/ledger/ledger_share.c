@@ -8,7 +8,6 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
-#include "base/util.h"
 #include "core/ledger/ledger_file.h"
 
 #define INDEX_BITS 16 /* LEDGER_SHARES is as many */

@@ -12,7 +12,6 @@
 #include "base/lock.h"
 #include "base/options.h"
 #include "base/sys.h"
-#include "base/util.h"
 
 #define PATH_SIZE 256
 #define OPEN_FLAGS (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)

@@ -16,7 +16,6 @@
 #define AM_CORE_MANAGED_H
 
 #include <stdatomic.h>
-#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 

@@ -3,7 +3,6 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
-#include "base/util.h"
 #include "core/device/context.h"
 #include "core/stream/capture.h"
 

@@ -1,7 +1,6 @@
 /* See inspect.h. */
 #include "core/model/inspect.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,4 @@
 /* See allocator.h. */
-#include "core/device/setup.h"
 #include "core/pool/allocator.h"
 
 #include <stdlib.h>

@@ -1,8 +1,6 @@
 /* Stream-ordered pools; their blocks are in mempool_blocks.c.  See mempool.h. */
 #include "core/pool/mempool.h"
 
-#include <stdlib.h>
-
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/util.h"

@@ -1,7 +1,6 @@
 /* See capture.h. */
 #include "core/stream/capture.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
 

@@ -94,9 +94,10 @@ static aclError event_list_locked(struct am_event *event,
 }
 
 /* Takes over the page, also on failure; made_on is -1 for the current device. */
-static aclError event_make(struct am_event_list *list, unsigned can,
-                           struct am_event_page *page, int32_t made_on, void **ret_handle)
+static aclError event_make(unsigned can, struct am_event_page *page, int32_t made_on,
+                           void **ret_handle)
 {
+    struct am_event_list *list = can & AM_EVENT_NOTIFY ? &am_notifies : &am_events;
     struct am_context *context = NULL;
     struct am_event *event = am_named_alloc(list->kind, sizeof *event);
     void *handle;
@@ -143,13 +144,7 @@ aclError am_event_create(unsigned can, void **ret_handle)
 
     if (can & AM_EVENT_IPC)
         AM_TRY(am_event_page_make(&page));
-    return event_make(&am_events, can, page, -1, ret_handle);
-}
-
-aclError am_notify_create(void **ret_handle)
-{
-    return event_make(&am_notifies, AM_EVENT_SYNC | AM_EVENT_NOTIFY, NULL, -1,
-                      ret_handle);
+    return event_make(can, page, -1, ret_handle);
 }
 
 /* False: another thread has destroyed it. */
@@ -297,39 +292,25 @@ aclError am_notify_trust(struct am_event *notify, const int32_t *ids, size_t n)
     return am_export_trust(AM_SHARE_NOTIFY, &share, ids, n, false);
 }
 
-/* The page of another process's event, and the bytes that describe it. */
-static aclError page_import(enum am_share_kind kind, const struct am_share_handle *share,
-                            struct notify_desc *ret_desc, struct am_event_page **ret_page)
+aclError am_event_import(enum am_share_kind kind, const struct am_share_handle *share,
+                         void **ret_handle)
 {
+    bool is_notify = kind == AM_SHARE_NOTIFY;
+    struct notify_desc desc = {is_notify ? 0 : -1};
     struct am_import_reply reply;
+    struct am_event_page *page;
     aclError rc;
 
     AM_TRY(am_import_fetch(kind, share, &reply));
-    if (reply.size == sizeof *ret_desc)
-        memcpy(ret_desc, reply.bytes, sizeof *ret_desc);
-    rc = am_event_page_join(reply.fd, ret_page);
+    if (is_notify && reply.size == sizeof desc)
+        memcpy(&desc, reply.bytes, sizeof desc);
+    rc = am_event_page_join(reply.fd, &page);
     close(reply.fd);
-    return rc;
-}
-
-aclError am_event_import(const struct am_share_handle *share, void **ret_handle)
-{
-    struct notify_desc unused = {0};
-    struct am_event_page *page;
-
-    AM_TRY(page_import(AM_SHARE_EVENT, share, &unused, &page));
-    return event_make(&am_events, AM_EVENT_EX | AM_EVENT_SYNC | AM_EVENT_IPC, page, -1,
-                      ret_handle);
-}
-
-aclError am_notify_import(const struct am_share_handle *share, void **ret_handle)
-{
-    struct notify_desc desc = {0};
-    struct am_event_page *page;
-
-    AM_TRY(page_import(AM_SHARE_NOTIFY, share, &desc, &page));
-    return event_make(&am_notifies, AM_EVENT_SYNC | AM_EVENT_NOTIFY, page, desc.driver_id,
-                      ret_handle);
+    if (rc != ACL_SUCCESS)
+        return rc;
+    return event_make(is_notify ? AM_EVENT_SYNC | AM_EVENT_NOTIFY
+                                : AM_EVENT_EX | AM_EVENT_SYNC | AM_EVENT_IPC,
+                      page, desc.driver_id, ret_handle);
 }
 
 /* ---- threads of the program ---- */

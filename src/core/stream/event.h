@@ -34,10 +34,9 @@
 #include "acl/acl_rt.h"
 #include "base/handle.h"
 #include "core/device/device.h"
+#include "core/exchange/exchange.h"
 #include "core/stream/event_page.h"
 #include "core/stream/stream.h"
-
-struct am_share_handle;
 
 /* The properties of an event, from the flags that it was created with. */
 enum {
@@ -124,7 +123,9 @@ aclError am_event_get(void *handle, struct am_event **ret_event);
 void am_event_put(struct am_event *event);
 /* For other processes, and from another process. */
 aclError am_event_export(struct am_event *event, struct am_share_handle *ret_share);
-aclError am_event_import(const struct am_share_handle *share, void **ret_handle);
+/* kind: AM_SHARE_EVENT or AM_SHARE_NOTIFY. */
+aclError am_event_import(enum am_share_kind kind, const struct am_share_handle *share,
+                         void **ret_handle);
 
 /*
  * On a captured stream a record and the waits for it are edges of the model.  is_external: they
@@ -160,7 +161,6 @@ aclError am_event_time(struct am_event *event, uint64_t *ret_us);
 /* The default of the time that streams wait: aclrtSetOpWaitTimeout; 0: without a limit. */
 void am_event_set_default_wait(uint32_t seconds);
 
-aclError am_notify_create(void **ret_handle);
 aclError am_notify_get(void *handle, struct am_event **ret_notify);
 aclError am_notify_wait(struct am_event *notify, struct am_stream *stream,
                         uint32_t seconds);
@@ -169,7 +169,6 @@ void am_notify_clear(struct am_event *notify);
 aclError am_notify_export(struct am_event *notify, bool is_open,
                           struct am_share_handle *ret_share);
 aclError am_notify_trust(struct am_event *notify, const int32_t *ids, size_t n);
-aclError am_notify_import(const struct am_share_handle *share, void **ret_handle);
 
 /* ---- event_capture.c ---- */
 

@@ -14,7 +14,6 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/sys.h"
-#include "base/util.h"
 #include "core/stream/capture.h"
 #include "core/stream/event.h"
 

@@ -5,7 +5,6 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/util.h"
-#include "core/stream/capture.h"
 #include "core/stream/event.h"
 
 static _Atomic uint32_t default_wait; /* seconds */

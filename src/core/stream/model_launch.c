@@ -14,7 +14,6 @@
  * cannot do one of the steps, in chaos mode (no queue has a device), or if times of tasks are
  * reported.  Then a worker executes it (replay.c), and reports what fails.
  */
-#include <stdlib.h>
 
 #include "base/error.h"
 #include "base/sys.h"

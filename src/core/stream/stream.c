@@ -1,7 +1,6 @@
 /* See stream.h. */
 #include "core/stream/stream.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 

@@ -15,7 +15,7 @@
 
 #include "acl/acl_rt.h"
 #include "base/handle.h"
-#include "core/device/settings.h"
+#include "core/device/setup.h"
 #include "core/stream/queue.h"
 
 struct am_context;

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "base/error.h"
 #include "base/log.h"
 #include "core/stream/call.h"
 #include "core/stream/cond.h"
