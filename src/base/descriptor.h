@@ -4,6 +4,7 @@
 
 #include <fcntl.h>
 #include <stdbool.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 /*
