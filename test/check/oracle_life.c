@@ -32,6 +32,7 @@ struct name {
     uint64_t number;
     char key[ACL_IPC_HANDLE_SIZE];
     aclrtIpcEventHandle event;
+    aclrtMemFabricHandle fabric;
 };
 
 /* op.stream is the verb, op.what the object, op.alias 1: the call may fail. */
@@ -277,6 +278,19 @@ static void import_make(struct name *x)
     MUST(aclrtMemImportFromShareableHandle(x->number, 0, &x->handle));
 }
 
+static void fabric_make(struct name *x)
+{
+    phys_make(x);
+    MUST(aclrtMemExportToShareableHandleV2(x->handle, 1, ACL_MEM_SHARE_HANDLE_TYPE_FABRIC,
+                                           &x->fabric));
+}
+
+static void fabric_open(struct name *x)
+{
+    MUST(aclrtMemImportFromShareableHandleV2(&x->fabric, ACL_MEM_SHARE_HANDLE_TYPE_FABRIC,
+                                             0, &x->handle));
+}
+
 static void key_make(struct name *x)
 {
     MUST(aclrtMalloc(&x->handle, CHUNK, ACL_MEM_MALLOC_HUGE_FIRST));
@@ -339,12 +353,31 @@ static const struct kind {
     {model_make, model_use, model_free, "leak.model", NULL, STALE, false},
     {exported_make, phys_use, phys_free, "leak.phys", FREE_TWICE, STALE, false},
     {import_make, phys_use, phys_free, "leak.import", FREE_TWICE, STALE, true},
+    {fabric_make, phys_use, phys_free, "leak.phys", FREE_TWICE, STALE, false},
+    {fabric_open, phys_use, phys_free, "leak.import", FREE_TWICE, STALE, true},
     {key_make, memory_use, block_free, "leak.block", FREE_TWICE, STALE_MEMORY, false},
     {key_open, memory_use, key_close, "leak.import", NULL, NULL, true},
     {ipc_event_make, event_use, event_free, "leak.event", FREE_TWICE, STALE, false},
     {ipc_event_open, event_use, event_free, "leak.event", FREE_TWICE, STALE, true},
 };
 #define N_KINDS ((int)(sizeof rows / sizeof rows[0]))
+
+/* The A3 has fabric handles, and no pools; other products have it the other way round. */
+static bool has_fabric(void)
+{
+    const char *product = getenv("ACLMEM_PRODUCT");
+
+    return product != NULL && strcmp(product, "A3") == 0;
+}
+
+static bool is_there(int kind)
+{
+    const struct kind *row = &rows[kind];
+
+    if (row->make == pool_make || row->make == pool_block_make)
+        return !has_fabric();
+    return (row->make != fabric_make && row->make != fabric_open) || has_fabric();
+}
 
 /* ---- operations ---- */
 
@@ -473,7 +506,7 @@ static void object_make(void)
     int kind = random_below(&state, N_KINDS);
     int source = rows[kind].is_import ? source_find(kind) : 0;
 
-    if (source < 0)
+    if (source < 0 || !is_there(kind))
         return;
     if (rows[kind].is_import)
         objects[source].is_exported = true;
@@ -642,8 +675,10 @@ static void setup(void)
     MUST(aclrtSetDevice(0));
     stream_make(&x);
     stream = x.handle;
-    pool_make(&x);
-    pool = x.handle;
+    if (!has_fabric()) {
+        pool_make(&x);
+        pool = x.handle;
+    }
 }
 
 static void peer_start(void)
