@@ -385,14 +385,44 @@ aclError host_prepare(const struct am_span *dst, size_t dst_at, const struct am_
     return rc;
 }
 
+/*
+ * The bytes of a range in one span and one frame, whose pages are there and which holds bytes
+ * already; NULL: any other range.
+ */
+static uint8_t *piece_find(const struct am_span *span, size_t at, size_t size)
+{
+    const unsigned usual = HOST_FRAME_HOLDS | HOST_FRAME_READY;
+    size_t offset = span->offset + at;
+    struct host_store *store;
+    size_t frame;
+
+    if (size == 0 || !am_is_within(span->size, at, size))
+        return NULL;
+    if (span->mem == NULL)
+        return (uint8_t *)span->addr + at;
+    if (!am_is_within(AM_CHUNK, offset & (AM_CHUNK - 1), size))
+        return NULL;
+    frame = host_mem_frame(span->mem, offset);
+    store = host_mem(span->mem)->store;
+    if (store->state[frame] != usual)
+        return NULL;
+    return store->view + (frame << AM_CHUNK_SHIFT) + (offset & (AM_CHUNK - 1));
+}
+
 static aclError copy_spans(const struct am_span *dst, size_t dst_at,
                            const struct am_span *src, size_t src_at, size_t size)
 {
+    uint8_t *dst_piece = piece_find(dst, dst_at, size);
+    uint8_t *src_piece = piece_find(src, src_at, size);
     struct am_cursor to = {dst, dst_at};
     struct am_cursor from = {src, src_at};
     struct run out = {0};
     struct run in = {0};
 
+    if (dst_piece != NULL && src_piece != NULL) {
+        host_move(dst_piece, src_piece, size);
+        return ACL_SUCCESS;
+    }
     AM_TRY(make_ready(dst, dst_at, src, src_at, size));
     for (size_t left = size; left > 0;) {
         size_t n;
