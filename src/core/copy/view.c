@@ -1,12 +1,12 @@
 /* See view.h. */
 #include "core/copy/view.h"
 
-#include <bsd/sys/tree.h>
 #include <stdlib.h>
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/sys.h"
+#include "base/tree.h"
 #include "core/copy/span.h"
 #include "core/device/context.h"
 #include "core/device/setup.h"
@@ -19,13 +19,8 @@ struct view {
     struct am_spans spans; /* keeps the memory alive */
 };
 
-static int view_compare(struct view *a, struct view *b)
-{
-    return (a->addr > b->addr) - (a->addr < b->addr);
-}
-
 RB_HEAD(view_tree, view);
-RB_GENERATE_INTERNAL(view_tree, view, node, view_compare, __attribute__((unused)) static)
+AM_TREE(view_tree, view, node, addr)
 
 static struct am_lock views_lock = AM_LOCK_INIT(AM_RANK_VIEW, "views");
 static struct view_tree views = RB_INITIALIZER(NULL); /* views_lock; by address */

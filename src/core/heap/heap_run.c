@@ -5,16 +5,11 @@
 
 #include "base/error.h"
 #include "base/sys.h"
+#include "base/tree.h"
 #include "core/device/setup.h"
 #include "core/vmm/phys.h"
 
-static int run_compare(struct am_run *a, struct am_run *b)
-{
-    return (a->start > b->start) - (a->start < b->start);
-}
-
-RB_GENERATE_INTERNAL(am_run_tree, am_run, node, run_compare,
-                     __attribute__((unused)) static)
+AM_TREE(am_run_tree, am_run, node, start)
 
 static uint32_t n_words(uint32_t n_blocks)
 {

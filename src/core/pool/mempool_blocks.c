@@ -10,6 +10,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/sys.h"
+#include "base/tree.h"
 #include "base/util.h"
 #include "core/pool/mempool_pool.h"
 #include "core/stream/queue.h"
@@ -20,13 +21,7 @@ struct wait_task {
     struct am_freeing *freeing; /* holds a reference */
 };
 
-static int block_compare(struct am_pool_block *a, struct am_pool_block *b)
-{
-    return (a->start > b->start) - (a->start < b->start);
-}
-
-RB_GENERATE_INTERNAL(am_pool_blocks, am_pool_block, node, block_compare,
-                     __attribute__((unused)) static)
+AM_TREE(am_pool_blocks, am_pool_block, node, start)
 
 struct am_pool_block *am_pool_block_find_locked(struct am_pool *pool, uintptr_t addr)
 {
