@@ -36,8 +36,8 @@ static const struct am_api *_Atomic below;
 
 /* The letter of a result, and its value as 64 bits. */
 #define RESULT_LETTER(type_) \
-    _Generic((type_)0, const char * : 's', size_t : 'z', float : 'f', aclFloat16 : 'h', \
-             uint32_t : 'u', default : 'p')
+    _Generic((type_)0, aclError : 'r', const char * : 's', size_t : 'z', float : 'f', \
+             aclFloat16 : 'h', uint32_t : 'u', default : 'p')
 
 static inline uint64_t result_of_float(float value)
 {
@@ -65,17 +65,6 @@ static inline uint64_t result_of_pointer(const void *value)
 #define ADDRESS_OF(arg_) &arg_,
 
 #define AM_API(ret_, name_, params_, args_, sig_) \
-    static aclError trace_##name_ params_ \
-    { \
-        const void *const at[] = {AM_FOR_EACH(ADDRESS_OF, args_, args_) NULL}; \
-        struct am_trace_call call; \
-        aclError rc; \
-        am_trace_begin(&call, AM_API_##name_, at); \
-        rc = below->name_ args_; \
-        am_trace_end(&call, (uint64_t)(int64_t)rc); \
-        return rc; \
-    }
-#define AM_API_RET(ret_, name_, params_, args_, sig_) \
     static ret_ trace_##name_ params_ \
     { \
         const void *const at[] = {AM_FOR_EACH(ADDRESS_OF, args_, args_) NULL}; \
@@ -90,8 +79,6 @@ static inline uint64_t result_of_pointer(const void *value)
 
 struct am_trace_function am_trace_functions[AM_API_COUNT] = {
 #define AM_API(ret_, name_, params_, args_, sig_) \
-    [AM_API_##name_] = {.name = #name_, .signature = sig_, .result = 'r'},
-#define AM_API_RET(ret_, name_, params_, args_, sig_) \
     [AM_API_##name_] = {.name = #name_, .signature = sig_, .result = RESULT_LETTER(ret_)},
 #include "api/api.def"
 };
