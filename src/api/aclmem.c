@@ -4,7 +4,6 @@
  */
 #include "aclmem/aclmem.h"
 
-#include "aclmem/access.h"
 #include "api/api.h"
 #include "api/check.h"
 #include "base/epoch.h"
@@ -93,18 +92,8 @@ EXPORT void aclmem_set_callers(const char *frames)
     am_callers_set(frames);
 }
 
-EXPORT int aclmem_wants_access(void)
-{
-    return am_check_is_on();
-}
-
-EXPORT void aclmem_declare_access(const aclmem_access *accesses, size_t n)
-{
-    am_access_declare(accesses, n);
-}
-
 /* Before the library is up the layer may yet be turned on. */
-static aclError check_state(const char *function)
+aclError am_check_state(const char *function)
 {
     const struct am_api *top = am_api_top;
 
@@ -116,37 +105,4 @@ static aclError check_state(const char *function)
                "the layer check is not on; set ACLMEM_LAYERS=check before the library "
                "starts");
     return ACL_SUCCESS;
-}
-
-EXPORT aclError aclmem_check_begin(uint64_t limit)
-{
-    AM_TRY(check_state(__func__));
-    am_session_begin(limit);
-    return ACL_SUCCESS;
-}
-
-static aclError findings_give(char *text, char **findings)
-{
-    AM_REQUIRE(text != NULL, ACL_ERROR_BAD_ALLOC, "no memory for the findings");
-    *findings = text;
-    return ACL_SUCCESS;
-}
-
-EXPORT aclError aclmem_check_findings(char **findings)
-{
-    AM_TRY(check_state(__func__));
-    AM_REQUIRE_NONNULL(findings);
-    return findings_give(am_session_take(), findings);
-}
-
-EXPORT aclError aclmem_check_end(int leaks, char **findings)
-{
-    AM_TRY(check_state(__func__));
-    AM_REQUIRE_NONNULL(findings);
-    return findings_give(am_session_end(leaks != 0), findings);
-}
-
-EXPORT void aclmem_check_function_waited(void)
-{
-    am_check_function_waited();
 }

@@ -19,7 +19,12 @@ static _Thread_local struct {
     bool is_set;
 } declared __attribute__((tls_model("initial-exec")));
 
-void am_access_declare(const aclmem_access *accesses, size_t n)
+AM_LAYER_EXPORT int aclmem_wants_access(void)
+{
+    return am_check_is_on();
+}
+
+AM_LAYER_EXPORT void aclmem_declare_access(const aclmem_access *accesses, size_t n)
 {
     declared.list = accesses;
     declared.n = n;

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "aclmem/aclmem.h"
 #include "base/clock.h"
 #include "base/options.h"
 #include "base/sys.h"
@@ -226,7 +227,7 @@ static void function_run(void *serial)
     am_check_unlock();
 }
 
-void am_check_function_waited(void)
+AM_LAYER_EXPORT void aclmem_check_function_waited(void)
 {
     struct am_thread *thread = am_check_is_on() ? am_thread_get() : NULL;
 

@@ -8,6 +8,9 @@
 
 #include "api/api.h"
 
+/* A function of aclmem.h or access.h that a layer defines. */
+#define AM_LAYER_EXPORT __attribute__((visibility("default")))
+
 extern const struct am_layer am_check_layer;
 extern const struct am_layer am_fail_layer;
 extern const struct am_layer am_trace_layer;
@@ -45,23 +48,13 @@ bool am_thread_is_querying(void);
 bool am_check_is_on(void);
 /* Passes quarantined frees on, so that the next query shows the memory that is free. */
 void am_check_settle(void);
-/* session.c: what is found in a test.  Begins a session; one before is dropped.  limit 0: none. */
-void am_session_begin(uint64_t limit);
-/* The findings since the begin or the last call, an array of JSON for free(); NULL without
- * memory. */
-char *am_session_take(void);
-/* The same, and ends the session. */
-char *am_session_end(bool wants_leaks);
+/* Of the library that the layers are in: whether a test may begin a session now. */
+aclError am_check_state(const char *function);
 /* python.c: frames of another language, and whether a layer wants them. */
 extern _Atomic bool am_callers_are_wanted;
 void am_callers_set(const char *json);
-/* access.c: what the next host function of the thread uses. */
-struct aclmem_access;
-void am_access_declare(const struct aclmem_access *accesses, size_t n);
 /* The program may write the range through a host view from now on. */
 void am_check_view(const void *addr, size_t size);
-/* functions.c: the function of a stream that this thread runs has waited for the host. */
-void am_check_function_waited(void);
 /* Whether ACLMEM_LAYERS_PID leaves this process its layers. */
 bool am_layers_are_for_us(void);
 

@@ -6,7 +6,9 @@
 #include <stdatomic.h>
 #include <string.h>
 
+#include "aclmem/aclmem.h"
 #include "api/api.h"
+#include "base/error.h"
 #include "layer/metadata.h"
 #include "layer/finding.h"
 #include "layer/layers.h"
@@ -83,8 +85,9 @@ static json_t *findings_swap(json_t *list)
     return old;
 }
 
-void am_session_begin(uint64_t limit)
+AM_LAYER_EXPORT aclError aclmem_check_begin(uint64_t limit)
 {
+    AM_TRY(am_check_state(__func__));
     am_check_lock();
     json_decref(findings_swap(json_array()));
     session.limit = limit;
@@ -93,34 +96,42 @@ void am_session_begin(uint64_t limit)
     session.is_over = false;
     atomic_store(&session.number, ++session.n);
     am_check_unlock();
+    return ACL_SUCCESS;
 }
 
 /* The list as text; frees the list. */
-static char *list_dump(json_t *list)
+static aclError list_give(json_t *list, char **ret_text)
 {
     char *text = list != NULL ? json_dumps(list, JSON_COMPACT) : strdup("[]");
 
     json_decref(list);
-    return text;
+    AM_REQUIRE(text != NULL, ACL_ERROR_BAD_ALLOC, "no memory for the findings");
+    *ret_text = text;
+    return ACL_SUCCESS;
 }
 
-char *am_session_take(void)
+AM_LAYER_EXPORT aclError aclmem_check_findings(char **findings)
 {
-    return list_dump(findings_swap(am_session_number() != 0 ? json_array() : NULL));
+    AM_TRY(am_check_state(__func__));
+    AM_REQUIRE(findings != NULL, ACL_ERROR_INVALID_PARAM, "findings is NULL");
+    return list_give(findings_swap(am_session_number() != 0 ? json_array() : NULL),
+                     findings);
 }
 
-char *am_session_end(bool wants_leaks)
+AM_LAYER_EXPORT aclError aclmem_check_end(int leaks, char **findings)
 {
     json_t *list;
 
+    AM_TRY(am_check_state(__func__));
+    AM_REQUIRE(findings != NULL, ACL_ERROR_INVALID_PARAM, "findings is NULL");
     am_check_lock();
-    if (wants_leaks && am_session_number() != 0)
+    if (leaks != 0 && am_session_number() != 0)
         am_leaks_report(-1, session.serial, "the end of the test");
     atomic_store(&session.number, 0);
     list = findings_swap(NULL);
     session.limit = 0;
     am_check_unlock();
-    return list_dump(list);
+    return list_give(list, findings);
 }
 
 bool am_session_has_limit(void)

@@ -14,7 +14,6 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "aclmem/access.h"
 #include "aclmem/aclmem.h"
 #include "api/api.h"
 #include "base/error.h"
@@ -36,6 +35,11 @@ static _Thread_local bool is_inside __attribute__((tls_model("initial-exec")));
 /* The states that layers ask for: down after aclFinalize, up otherwise. */
 _Atomic(const struct am_api *) am_api_top;
 const struct am_api am_api_boot, am_api_down, am_api_forked;
+
+aclError am_check_state(const char *function)
+{
+    return ACL_SUCCESS;
+}
 
 static aclError (*real_init)(const char *path);
 static aclError (*real_finalize)(void);
@@ -249,48 +253,3 @@ static inline const struct am_api *enter(bool *ret_was_inside)
         return result; \
     }
 #include "api/api.def"
-
-/* ---- ours: sessions of a program that runs tests, declared accesses ---- */
-
-EXPORT int aclmem_wants_access(void)
-{
-    return am_check_is_on();
-}
-
-EXPORT void aclmem_declare_access(const aclmem_access *accesses, size_t n)
-{
-    am_access_declare(accesses, n);
-}
-
-EXPORT aclError aclmem_check_begin(uint64_t limit)
-{
-    am_session_begin(limit);
-    return ACL_SUCCESS;
-}
-
-static aclError findings_give(char *text, char **findings)
-{
-    if (text == NULL)
-        return ACL_ERROR_BAD_ALLOC;
-    *findings = text;
-    return ACL_SUCCESS;
-}
-
-EXPORT aclError aclmem_check_findings(char **findings)
-{
-    if (findings == NULL)
-        return ACL_ERROR_INVALID_PARAM;
-    return findings_give(am_session_take(), findings);
-}
-
-EXPORT aclError aclmem_check_end(int leaks, char **findings)
-{
-    if (findings == NULL)
-        return ACL_ERROR_INVALID_PARAM;
-    return findings_give(am_session_end(leaks != 0), findings);
-}
-
-EXPORT void aclmem_check_function_waited(void)
-{
-    am_check_function_waited();
-}
