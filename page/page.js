@@ -48,10 +48,11 @@ addEventListener("keydown", (event) => {
   const names = [...document.querySelectorAll("#views button")].map((node) => node.dataset.view), span = state.to - state.from;
   const moves = { w: () => rangeZoom(0.7), "+": () => rangeZoom(0.7), s: () => rangeZoom(1 / 0.7), "-": () => rangeZoom(1 / 0.7), a: () => rangeSet(state.from - span * 0.2, span),
     ArrowLeft: () => rangeSet(state.from - span * 0.2, span), d: () => rangeSet(state.from + span * 0.2, span), ArrowRight: () => rangeSet(state.from + span * 0.2, span), 0: () => stateSet(wholeRange()) };
-  if (moves[event.key]) { moves[event.key](); redraw(); event.preventDefault(); }
+  const pressed = event.key.length === 1 ? event.key.toLowerCase() : event.key; // caps lock
+  if (moves[pressed]) { moves[pressed](); redraw(); event.preventDefault(); }
   else if (event.key === "?") helpToggle();
   else if (event.key === "Escape") { const open = document.getElementById("help"); if (open) open.remove(); searchEnd(); }
-  else if (event.key === "p") { stateSet({ t: data.peakAt }); redraw(); }
+  else if (pressed === "p") { stateSet({ t: data.peakAt }); redraw(); }
   else if (event.key === "/") { event.preventDefault(); document.getElementById("search").focus(); }
   else if (/^[1-9]$/.test(event.key) && names[event.key - 1]) show(names[event.key - 1]);
 });

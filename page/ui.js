@@ -69,8 +69,10 @@ function stateWrite() {
 }
 function stateRead() {
   for (const word of location.hash.slice(1).split("&")) {
-    const [key, value] = [word.split("=")[0], decodeURIComponent(word.split("=").slice(1).join("="))];
-    if (!/^[a-zA-Z]+$/.test(key)) continue;
+    const [, key, text] = /^([a-zA-Z]+)=(.*)$/.exec(word) || [];
+    let value;
+    try { value = decodeURIComponent(text); } catch (error) { continue; } // cut within an escape
+    if (!key) continue;
     if (NUMBERS.includes(key)) { if (Number.isFinite(Number(value)) && value !== "") state[key] = Number(value); } else state[key] = value;
   }
 }
@@ -151,7 +153,7 @@ function canvasOf(parent, height, draw, room = null) {
   const paint = () => {
     isWaiting = false;
     if (!canvas.isConnected) return;
-    const width = room ? room() : parent.clientWidth, high = height();
+    const high = height(), width = room ? room() : parent.clientWidth; // in this order: the height may add a scroll bar
     if (canvas.width !== Math.round(width * devicePixelRatio) || canvas.height !== Math.round(high * devicePixelRatio)) {
       canvas.width = Math.round(width * devicePixelRatio);
       canvas.height = Math.round(high * devicePixelRatio);

@@ -291,6 +291,7 @@ function flameView(main) {
       .label((d) => `${d.data.name}: ${text(d.data.value)}`)
       .onHover((d) => { details.textContent = `${d.data.full}: ${text(d.data.value)}, ${((100 * d.data.value) / tree.value).toFixed(1)} %`; });
     vendor.select(holder).datum(tree).call(graph);
+    graph.update(); // the library lets new frames grow for a quarter of a second
     if (state.search) graph.search(state.search);
   };
   main.append(make("div", { className: "bar" }, choose("of", Object.entries(FLAMES), state.flame, (v) => { stateSet({ flame: v }); draw(); }, "flame-of"),

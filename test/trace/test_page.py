@@ -253,6 +253,8 @@ class Page(unittest.TestCase):
         self.assertGreater(self.ask("state.from"), before)
         self.ask("document.body." + key % "0")
         self.assertEqual(self.ask("state.to - state.from"), whole)
+        self.ask("document.body." + key % "W")  # caps lock
+        self.assertAlmostEqual(self.ask("state.to - state.from") / whole, 0.7, 3)
         self.ask("document.body." + key % "?")
         self.assertIn("zoom in", self.ask("document.getElementById('help').innerText"))
         self.ask("document.body." + key % "Escape")
@@ -265,6 +267,9 @@ class Page(unittest.TestCase):
         self.ask("new Promise((done) => { addEventListener('hashchange', () => setTimeout(done), {once: true}); location.hash = %s; })" % json.dumps(address))
         self.assertEqual(self.ask("[state.view, state.t, state.by, state.from, state.to, state.panel]"), ["memory", 4000000, "kind", 1000000, 9000000, "leaks"])
         self.assertEqual(self.ask("document.getElementById('by').value"), "kind")
+        # An address that was cut within an escape shows the rest.
+        self.ask("new Promise((done) => { addEventListener('hashchange', () => setTimeout(done), {once: true}); location.hash = '#view=totals&by=pl%2'; })")
+        self.assertEqual(self.ask("[state.view, state.by]"), ["totals", "kind"])
         self.ask("stateSet({by: 'place', ...wholeRange(), panel: 'live'})")
 
     def test_tables_sort_and_are_copied_as_csv(self):
@@ -312,6 +317,8 @@ class Page(unittest.TestCase):
         made = sum(r["result"] == "0" and r["function"] in ("aclrtMalloc", "aclrtMallocPhysical", "aclrtMallocHost", "aclrtReserveMemAddress",
                                                              "aclrtCreateStream", "aclrtCreateEvent") for r in self.rows)
         self.assertEqual(int(text.split()[0]), made)
+        scroll = self.ask("(() => { const s = document.querySelector('#main .scroll'); return [s.scrollHeight > s.clientHeight, s.scrollWidth - s.clientWidth]; })()")
+        self.assertEqual(scroll, [True, 0])  # it scrolls for rows alone
         self.choose("kinds", "physical")
         self.pointer(["pointerdown", "pointerup"], [0.5, 0.5])
 
@@ -370,6 +377,10 @@ class Page(unittest.TestCase):
             self.assertEqual(self.ask("Number(document.getElementById('flame').dataset.total)"), sum(r["thread"] == thread for r in self.rows))
         self.choose("flame-thread", "")
         self.assertGreater(self.ask("document.querySelectorAll('#flame rect').length"), 5)
+        self.show("flame")  # it is complete in the second frame
+        widths = self.ask("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => { const f = document.getElementById('flame');"
+                          " done([f.clientWidth, f.querySelector('rect').getBoundingClientRect().width]); })))")
+        self.assertAlmostEqual(widths[0], widths[1], delta=6)
         self.search("blocks_play")
         self.assertTrue(self.ask("document.getElementById('results').hidden"))
         self.assertGreater(self.ask("[...document.querySelectorAll('#flame g')].filter((g) => g.__data__.highlight).length"), 0)
@@ -450,6 +461,11 @@ class Page(unittest.TestCase):
             self.show(view)
             wide = self.ask("document.documentElement.scrollWidth")
             self.assertLessEqual(wide, 400, view)
+        name = self.ask("document.getElementById('program').textContent")
+        self.ask("document.getElementById('program').textContent = 'graph_replay.trace'")
+        self.assertGreater(self.ask("document.getElementById('search').offsetWidth"), 120)
+        self.assertLessEqual(self.ask("document.documentElement.scrollWidth"), 400)
+        self.ask("document.getElementById('program').textContent = '%s'" % name)
         self.show("memory")
         before = self.ask("getComputedStyle(document.body).backgroundColor")
         self.ask("document.getElementById('theme').click()")
