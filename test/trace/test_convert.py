@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """aclmem trace and aclmem convert on a recorded run: test_convert.py ACLMEM PLAYER [CALLS]"""
+import base64
 import collections
 import csv
 import gzip
@@ -10,6 +11,7 @@ import pickle
 import pty
 import re
 import resource
+import shutil
 import signal
 import subprocess
 import sys
@@ -207,15 +209,33 @@ class Convert(unittest.TestCase):
     def test_standard_input_and_output(self):
         with open(self.trace, "rb") as file:
             whole = file.read()
-        for arguments in (["convert", "-", "--to", "lines"], ["trace", "-"], ["report", "-"], ["report", "-o", "-", "-"]):
-            done = subprocess.run([ACLMEM] + arguments, input=whole, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
-            self.assertEqual((done.returncode, done.stderr), (0, b""), arguments)
-            if arguments[0] == "convert":
-                self.assertEqual(done.stdout.decode(), self.convert("lines"))
-            elif arguments[0] == "trace":
-                self.assertEqual(done.stdout.decode("latin-1").splitlines(), self.printed)
-            else:
-                self.assertTrue(done.stdout.startswith(b"<!doctype html>"))
+        def given(*arguments, code=0):
+            done = subprocess.run([ACLMEM] + list(arguments), input=whole if code == 0 else b"x\n", stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+            self.assertEqual((done.returncode, done.stderr == b""), (code, code == 0), arguments)
+            return done.stdout or done.stderr
+        self.assertEqual(given("convert", "-", "--to", "lines").decode(), self.convert("lines"))
+        self.assertEqual(given("trace", "-").decode("latin-1").splitlines(), self.printed)
+        mine = os.path.basename(self.trace)
+        for arguments, names in ((["-"], ["standard input"]), (["-o", "-", "-"], ["standard input"]), (["-", self.trace, "-o", "-"], ["standard input", mine]),
+                                 ([self.trace, "-"], [mine, "standard input"])):
+            page = given("report", *arguments)
+            self.assertTrue(page.startswith(b"<!doctype html>"))
+            about = self.page_about(page)
+            self.assertEqual([run["program"] for run in (about.get("other"), about) if run], names)
+        for arguments in (["convert", "-", "--to", "lines"], ["trace", "-"], ["report", "-"], ["replay", "-"]):
+            self.assertIn(b": standard input: ", given(*arguments, code=1), arguments)
+
+    @staticmethod
+    def page_about(page):
+        """What a page says of its run."""
+        data = gzip.decompress(base64.b64decode(re.search(rb'id="data"[^>]*>([^<]*)<', page).group(1)))
+        return json.loads(data[4:4 + int.from_bytes(data[:4], "little")])
+
+    def test_a_page_of_a_file_with_an_odd_name(self):
+        odd = os.fsencode(self.folder.name) + b"/odd\xff"
+        shutil.copy(self.trace, odd)
+        done = subprocess.run([ACLMEM, "report", odd, "-o", "-"], stdout=subprocess.PIPE, check=True)
+        self.assertEqual(self.page_about(done.stdout)["program"], "odd?")
 
     def test_an_interrupted_command_ends_and_leaves_no_file(self):
         folder = os.path.join(self.folder.name, "interrupted")

@@ -12,6 +12,7 @@
 
 #include "history.h"
 #include "map.h"
+#include "output.h"
 #include "pickle.h"
 #include "show.h"
 #include "text.h"
@@ -420,7 +421,7 @@ bool history_load(const char *command, const char *path, struct history *history
     why = history_import(history, path);
     if (why == NULL)
         return true;
-    fprintf(stderr, "aclmem %s: %s: %s\n", command, path, why);
+    fprintf(stderr, "aclmem %s: %s: %s\n", command, input_name(path), why);
     history_free(history);
     return false;
 }

@@ -113,9 +113,15 @@ int json_write(const char *command, const char *path, const json_t *json, size_t
     return output_close(file, 0);
 }
 
+static char input[32]; /* the path of what standard input had; "": not read */
+
+const char *input_name(const char *path)
+{
+    return input[0] != '\0' && strcmp(path, input) == 0 ? "standard input" : path;
+}
+
 const char *input_path(const char *command, const char *path)
 {
-    static char name[32];
     char bytes[65536];
     ssize_t n;
     int fd;
@@ -135,8 +141,8 @@ const char *input_path(const char *command, const char *path)
         fprintf(stderr, "aclmem %s: standard input: %s\n", command, strerror(errno));
         return NULL;
     }
-    snprintf(name, sizeof name, "/proc/self/fd/%d", fd);
-    return name;
+    snprintf(input, sizeof input, "/proc/self/fd/%d", fd);
+    return input;
 }
 
 /* ---- progress ---- */

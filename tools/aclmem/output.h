@@ -24,6 +24,8 @@ int json_write(const char *command, const char *path, const json_t *json, size_t
  * printing the reason.
  */
 const char *input_path(const char *command, const char *path);
+/* The path as messages and pages name it: "standard input" for that of input_path("-"). */
+const char *input_name(const char *path);
 
 /* A bar on the terminal, if standard error is one: at most five times a second. */
 void progress_show(const char *what, uint64_t done, uint64_t all);

@@ -154,6 +154,7 @@ static int report_run(int argc, char **argv)
     json_t *given = NULL;
     json_t *findings = NULL;
     char output[4096];
+    const char *before = NULL;
     const char *path;
     int rc = 1;
 
@@ -174,9 +175,10 @@ static int report_run(int argc, char **argv)
         choice.output = output;
     }
     path = input_path("report", argv[argc - 1]);
-    if (path != NULL)
-        rc = pages_write(path, argc == 2 ? argv[0] : NULL, choice.output,
-                         choice.is_replacing, findings);
+    if (argc == 2)
+        before = input_path("report", argv[0]);
+    if (path != NULL && (argc == 1 || before != NULL))
+        rc = pages_write(path, before, choice.output, choice.is_replacing, findings);
     if (rc == 0 && strcmp(choice.output, "-") != 0)
         printf("%s\n", choice.output);
     json_decref(given);

@@ -12,6 +12,7 @@
 
 #include "history.h"
 #include "names.h"
+#include "output.h"
 #include "show.h"
 #include "text.h"
 
@@ -595,12 +596,13 @@ static json_t *meta_make(struct making *m, const char *path, const json_t *findi
                          const char *notice)
 {
     struct history *history = m->history;
-    const char *base = strrchr(path, '/');
+    const char *name = input_name(path);
+    const char *base = strrchr(name, '/');
     json_int_t peak_device;
     json_t *devices = devices_make(history, &peak_device);
     json_t *meta =
-        json_pack("{s:s, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:b}",
-                  "program", base != NULL ? base + 1 : path, "duration",
+        json_pack("{s:o, s:I, s:I, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:s, s:b}",
+                  "program", text_json(base != NULL ? base + 1 : name), "duration",
                   (json_int_t)(history->ended - history->began), "peakAt",
                   since(m, history->peak_at), "peakDevice", peak_device, "devices",
                   devices, "kinds", kinds_make(), "wheres", wheres_make(m), "functions",

@@ -71,7 +71,7 @@ static struct {
 
 static void refuse(const char *why)
 {
-    fprintf(stderr, "aclmem replay: %s: %s\n", p.path, why);
+    fprintf(stderr, "aclmem replay: %s: %s\n", input_name(p.path), why);
     exit(1);
 }
 

@@ -167,7 +167,7 @@ static int recording_read(struct recording *t, const char *path)
     trace_close(trace);
     if (t->n_events > 0)
         return 0;
-    fprintf(stderr, "aclmem replay: %s: it has no blocks\n", path);
+    fprintf(stderr, "aclmem replay: %s: it has no blocks\n", input_name(path));
     return 1;
 }
 

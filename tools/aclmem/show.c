@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "names.h"
+#include "output.h"
 
 /* ---- values ---- */
 
@@ -301,6 +302,6 @@ struct trace *trace_open_or_report(const char *command, const char *path)
     struct trace *trace = trace_open(path, why);
 
     if (trace == NULL)
-        fprintf(stderr, "aclmem %s: %s: %s\n", command, path, why);
+        fprintf(stderr, "aclmem %s: %s: %s\n", command, input_name(path), why);
     return trace;
 }
