@@ -181,6 +181,10 @@ class Command(unittest.TestCase):
                 self.assertRegex(line, r"^[A-Z]", name)
             codes = re.findall(r"^  (\S+) +\S", text.partition("Exit codes\n")[2], flags=re.M)
             self.assertEqual(len(codes), len(set(codes)), name)
+        for arguments in (["run", "--check", "leak", "--help"], ["trace", "file", "-h"], ["top", "--interval", "2", "-h"]):
+            self.assertEqual(self.printed(*arguments), self.printed("help", arguments[0]))
+        for separator in ([], ["--"]):  # the program's own
+            self.assertEqual(self.printed("run", "-q", *separator, "sh", "-c", "echo $1", "sh", "--help"), "--help\n")
         codes = re.findall(r"^  (\S+) +\S", self.printed("run", "--help").partition("Exit codes\n")[2], flags=re.M)
         self.assertEqual(codes, ["0", "1", "2", "N", "99", "126", "127", "128+N"])
 
@@ -188,7 +192,7 @@ class Command(unittest.TestCase):
         for arguments, meant in ((["inof"], "info"), (["reprot"], "report"), (["run", "--chek=all", "true"], "--check"),
                                  (["info", "--jsn"], "--json"), (["convert", "--outptu", "x"], "--output"), (["conv"], "convert"),
                                  (["convert", "--to", "csw", "x"], "csv"), (["replay", "--speed=recoded", "x"], "recorded"),
-                                 (["top", "--sort", "comand"], "command")):
+                                 (["top", "--sort", "comand"], "command"), (["info", "--hlep"], "--help")):
             done = self.run_it(*arguments)
             self.assertEqual(done.returncode, 2)
             self.assertIn("did you mean %s?" % meant, done.stderr)
@@ -253,6 +257,8 @@ class Command(unittest.TestCase):
         self.assertIn("chaos", options["run"])
         for form, option in (("bash", "--%s"), ("zsh", "--%s"), ("fish", "-l %s"), ("man", "\\-\\-%s")):
             text = self.printed("describe", form)
+            for part in {"zsh": ["(bash zsh fish man )", "(keygen ping )", "--help"], "fish": ["-a 'bash zsh fish man '", "-a 'keygen ping '", "-l help"]}.get(form, []):
+                self.assertIn(part, text)
             for name in self.COMMANDS:
                 self.assertIn(name, text, form)
                 for one in options[name]:
@@ -266,7 +272,7 @@ class Command(unittest.TestCase):
 
     def test_bash_completes_by_the_description(self):
         for words, expected in (("aclmem convert --to = py", "pytorch"), ("aclmem convert --of =", "peak allocated calls time"),
-                                ("aclmem replay --backend c", "cuda"), ("aclmem inf", "info"), ("aclmem run --junit", "--junit="), ("aclmem info --j", "--json")):
+                                ("aclmem replay --backend c", "cuda"), ("aclmem inf", "info"), ("aclmem run --junit", "--junit="), ("aclmem info --j", "--json"), ("aclmem describe f", "fish"), ("aclmem fabric ''", "keygen ping"), ("aclmem help rep", "report replay")):
             script = "%s\nCOMP_WORDS=(%s); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _aclmem; echo ${COMPREPLY[@]}"
             done = subprocess.run(["bash", "-c", script % (self.printed("describe", "bash"), words)],
                                   stdout=subprocess.PIPE, universal_newlines=True)

@@ -89,9 +89,11 @@ extern const struct exit_code exits_common[];
 /* The row of a code; NULL if there is none. */
 const struct exit_code *exit_find(const struct exit_code *exits, const char *code);
 
+#define OPTIONS_HELP (-2)
+
 /*
  * Stores the options of `command` and moves the operands to the front of argv.  Returns
- * their number, or -1 after printing what is wrong.
+ * their number, -1 after printing what is wrong, or OPTIONS_HELP after printing help.
  */
 int options_parse(const struct command *command, int argc, char **argv);
 

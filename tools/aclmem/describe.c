@@ -36,6 +36,30 @@ static void words_print(const struct option *o)
         putchar(*at == '|' ? ' ' : *at);
 }
 
+/* The operands that are typed as they are, those in small letters. */
+static void operands_print(const struct command *command)
+{
+    size_t n;
+
+    for (const char *at = command->operands; *at != '\0'; at += n) {
+        n = strcspn(at, " |");
+        if (strspn(at, "abcdefghijklmnopqrstuvwxyz") == n)
+            printf("%.*s ", (int)n, at);
+        n += strspn(at + n, " |");
+    }
+}
+
+static bool has_operands(const struct command *command)
+{
+    return command->operands[0] >= 'a' && command->operands[0] <= 'z';
+}
+
+static void names_print(const struct command *const *commands)
+{
+    for (size_t i = 0; commands[i] != NULL; i++)
+        printf("%s ", commands[i]->name);
+}
+
 /* Text in one line; characters of `specials` get a backslash. */
 static void line_print(const char *text, const char *specials)
 {
@@ -52,7 +76,7 @@ static void bash_print(const struct command *const *commands)
 {
     printf("# bash completion for aclmem, made by: aclmem describe bash\n"
            "_aclmem() {\n"
-           "    local word=${COMP_WORDS[COMP_CWORD]} options\n"
+           "    local word=${COMP_WORDS[COMP_CWORD]} options operands\n"
            "    COMPREPLY=()\n"
            "    case ${COMP_WORDS[1]} in\n");
     for (size_t i = 0; commands[i] != NULL; i++) {
@@ -64,8 +88,13 @@ static void bash_print(const struct command *const *commands)
             if (o->letter != 0)
                 printf("-%c ", o->letter);
         }
-        printf("--help' ;;\n");
+        printf("--help' operands='");
+        operands_print(commands[i]);
+        printf("' ;;\n");
     }
+    printf("    help) operands='");
+    names_print(commands);
+    printf("' ;;\n");
     /* bash takes "--to=folded" for three words. */
     printf("    esac\n"
            "    local before=${COMP_WORDS[COMP_CWORD-1]}\n"
@@ -86,11 +115,12 @@ static void bash_print(const struct command *const *commands)
     printf("    esac\n"
            "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n"
            "        COMPREPLY=($(compgen -W '");
-    for (size_t i = 0; commands[i] != NULL; i++)
-        printf("%s ", commands[i]->name);
+    names_print(commands);
     printf("help --help --version' -- \"$word\"))\n"
            "    elif [[ $word == -* ]]; then\n"
            "        COMPREPLY=($(compgen -W \"$options\" -- \"$word\"))\n"
+           "    elif [ \"$COMP_CWORD\" -eq 2 ]; then\n"
+           "        COMPREPLY=($(compgen -W \"$operands\" -- \"$word\"))\n"
            "    fi\n"
            "    [[ ${COMPREPLY[0]} != *= ]] || compopt -o nospace 2>/dev/null\n"
            "}\n"
@@ -103,7 +133,7 @@ static void bash_print(const struct command *const *commands)
 static void zsh_option(const struct option *o)
 {
     for (int is_short = 0; is_short < 1 + (o->letter != 0); is_short++) {
-        printf("            \"%s", o->kind == OPTION_LIST ? "*" : "");
+        printf(" \\\n            \"%s", o->kind == OPTION_LIST ? "*" : "");
         if (is_short)
             printf("-%c%s[", o->letter, o->kind == OPTION_FLAG ? "" : "+");
         else
@@ -121,7 +151,7 @@ static void zsh_option(const struct option *o)
             printf("%s%s:%s", o->kind == OPTION_OUTPUT ? "::" : ":", o->takes,
                    is_file(o) ? "_files" : "");
         }
-        printf("\" \\\n");
+        printf("\"");
     }
 }
 
@@ -142,17 +172,30 @@ static void zsh_print(const struct command *const *commands)
            "        return\n"
            "    fi\n"
            "    local command=$words[2]\n"
+           "    if [[ $command == help ]]; then\n"
+           "        _describe command commands\n"
+           "        return\n"
+           "    fi\n"
            "    shift words\n"
            "    (( CURRENT-- ))\n"
            "    case $command in\n");
     for (size_t i = 0; commands[i] != NULL; i++) {
-        printf("    %s)\n        _arguments -S \\\n", commands[i]->name);
+        printf("    %s)\n        _arguments -S \\\n"
+               "            \"(- *)\"{-h,--help}\"[Print help]\"",
+               commands[i]->name);
         FOR_EACH_OPTION(o, commands[i])
         {
             zsh_option(o);
         }
-        printf("            \"%s\"\n        ;;\n",
-               commands[i]->is_runner ? "*::program:_normal" : "*:file:_files");
+        if (has_operands(commands[i])) {
+            printf(" \\\n            \"1:operand:(");
+            operands_print(commands[i]);
+            printf(")\"");
+        }
+        if (commands[i]->operands[0] != '\0')
+            printf(" \\\n            \"%s\"",
+                   commands[i]->is_runner ? "*::program:_normal" : "*:file:_files");
+        printf("\n        ;;\n");
     }
     printf("    esac\n}\n_aclmem \"$@\"\n");
 }
@@ -161,13 +204,25 @@ static void zsh_print(const struct command *const *commands)
 
 static void fish_print(const struct command *const *commands)
 {
-    printf("# fish completion for aclmem, made by: aclmem describe fish\n");
+    printf("# fish completion for aclmem, made by: aclmem describe fish\n"
+           "complete -c aclmem -l help -s h -d 'Print help'\n"
+           "complete -c aclmem -n __fish_use_subcommand -l version -s V -d 'Print the "
+           "version'\n"
+           "complete -c aclmem -f -n __fish_use_subcommand -a help -d 'Print help'\n"
+           "complete -c aclmem -f -n '__fish_seen_subcommand_from help' -a '");
+    names_print(commands);
+    printf("'\n");
     for (size_t i = 0; commands[i] != NULL; i++) {
         const char *name = commands[i]->name;
 
         printf("complete -c aclmem -f -n __fish_use_subcommand -a %s -d '", name);
         line_print(commands[i]->help, "'\\");
         printf("'\n");
+        if (has_operands(commands[i])) {
+            printf("complete -c aclmem -n '__fish_seen_subcommand_from %s' -a '", name);
+            operands_print(commands[i]);
+            printf("'\n");
+        }
         FOR_EACH_OPTION(o, commands[i])
         {
             printf("complete -c aclmem -n '__fish_seen_subcommand_from %s' -l %s%s", name,

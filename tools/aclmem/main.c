@@ -81,21 +81,6 @@ static bool is_word(const char *word, const char *full, const char *letter)
     return strcmp(word, full) == 0 || strcmp(word, letter) == 0;
 }
 
-/*
- * Help is given wherever it is asked for, but not where the word is an argument of the
- * program that is run.
- */
-static bool wants_help(const struct command *command, int argc, char **argv)
-{
-    for (int i = 2; i < argc; i++) {
-        if (is_word(argv[i], "--help", "-h"))
-            return true;
-        if (command->is_runner && argv[i][0] != '-')
-            return false;
-    }
-    return false;
-}
-
 static int run(int argc, char **argv)
 {
     bool is_help =
@@ -114,11 +99,13 @@ static int run(int argc, char **argv)
     command = command_find(argv[is_help ? 2 : 1]);
     if (command == NULL)
         return command_fail("there is no command \"", argv[is_help ? 2 : 1]);
-    if (is_help || wants_help(command, argc, argv)) {
+    if (is_help) {
         command_help(command);
         return 0;
     }
     n = options_parse(command, argc - 2, argv + 2);
+    if (n == OPTIONS_HELP)
+        return 0;
     return n < 0 ? EXIT_USAGE : command->run(n, argv + 2);
 }
 

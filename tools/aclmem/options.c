@@ -91,6 +91,7 @@ static int option_unknown(const struct command *command, const char *text, size_
 
     for (const struct option *o = command->options; o != NULL && o->name != NULL; o++)
         near_try(&near, o->name, strlen(o->name));
+    near_try(&near, "help", 4);
     if (near.best != NULL)
         usage_fail(command->name, "there is no option %.*s; did you mean --%s?", (int)n,
                    text, near.best);
@@ -244,6 +245,9 @@ int options_parse(const struct command *command, int argc, char **argv)
             is_over |= command->is_runner;
         } else if (strcmp(argv[i], "--") == 0) {
             is_over = true;
+        } else if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0) {
+            command_help(command);
+            return OPTIONS_HELP;
         } else if (argv[i][1] != '-') {
             taken = option_short(command, argc - i, argv + i);
         } else {
