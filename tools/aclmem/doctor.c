@@ -353,7 +353,7 @@ static void unwinder_check(void)
     void *library = dlopen("libunwind.so.8", RTLD_NOW | RTLD_LOCAL);
 
     row_add("stacks", library != NULL ? "ok" : "note",
-            library != NULL ? NULL : "install libunwind8: stacks are 15 times faster",
+            library != NULL ? NULL : "install libunwind8: stacks are ten times faster",
             library != NULL ? "by libunwind.so.8"
                             : "by libgcc: libunwind.so.8 is missing");
 }
