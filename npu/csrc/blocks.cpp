@@ -6,6 +6,10 @@
  * a stream.  When it is freed it is reused in the order of this stream; other streams that used it are waited for if
  * the program reported them (record_stream).  A segment has a host view, through which tasks use the memory;
  * segments of a pluggable allocator have none, because the program may unmap them.
+ *
+ * libaclmem_pool cannot replace this file: the functions of a pluggable allocator in a MemPool return segments, from
+ * which blocks have to be cut, and torch_npu's statistics and snapshots are about segments.  As the source of segments
+ * it would save nothing, because a segment is whole pages.
  */
 #include "blocks.h"
 

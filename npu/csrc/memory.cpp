@@ -149,14 +149,20 @@ void record_stream(const c10::DataPtr &data, Stream &stream)
         block->users.insert(&stream);
 }
 
-void memory_forget_stream(void *address, Stream &stream)
+void forget_stream(const c10::DataPtr &data, Stream &stream)
 {
-    std::lock_guard<std::recursive_mutex> guard(memory.lock);
-    auto &allocated = memory.devices[stream.device].allocated;
-    auto found = allocated.find((uintptr_t)address);
+    if (data.get_deleter() == plugged_free) {
+        auto *block = static_cast<PluggedBlock *>(data.get_context());
 
-    if (found != allocated.end())
-        found->second->users.erase(&stream);
+        if (block->source->erase_stream != nullptr)
+            block->source->erase_stream(block->address, stream.handle);
+        return;
+    }
+    if (data.get_deleter() != block_free)
+        return;
+    std::lock_guard<std::recursive_mutex> guard(memory.lock);
+
+    static_cast<Block *>(data.get_context())->users.erase(&stream);
 }
 
 int device_of_address(const void *address)
@@ -213,6 +219,14 @@ static Segment *segment_of(void *address)
 
 std::pair<uintptr_t, size_t> memory_base(void *address)
 {
+    if (memory.current) {
+        size_t size = 0;
+        void *base = memory.current->base_alloc != nullptr ? memory.current->base_alloc(address, &size) : nullptr;
+
+        TORCH_CHECK(base != nullptr && size > 0, "the pluggable allocator does not know the base of ", address,
+                    " (set_base_alloc_fn)");
+        return {(uintptr_t)base, size};
+    }
     std::lock_guard<std::recursive_mutex> guard(memory.lock);
     const Segment *segment = segment_of(address);
 
@@ -223,19 +237,21 @@ std::pair<uintptr_t, size_t> memory_base(void *address)
 std::string memory_export(void *address)
 {
     Entry entry("npu allocator: export");
+    auto [base, size] = memory_base(address);
 
     synchronize_device(device_of_address(address)); /* tasks have addresses in the view */
     std::lock_guard<std::recursive_mutex> guard(memory.lock);
-    Segment *segment = segment_of(address);
+    void *none = nullptr;
+    void *&view = memory.current ? none : segment_of(address)->view;
     char key[ACL_IPC_HANDLE_SIZE];
     aclError rc;
 
-    if (segment->view != nullptr)
-        NPU_CHECK(aclmem_host_view_end(segment->view));
-    rc = aclrtIpcMemGetExportKey((void *)segment->address, segment->size, key, sizeof key,
+    if (view != nullptr)
+        NPU_CHECK(aclmem_host_view_end(view));
+    rc = aclrtIpcMemGetExportKey((void *)base, size, key, sizeof key,
                                  ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION);
-    if (segment->view != nullptr)
-        NPU_CHECK(aclmem_host_view((void *)segment->address, segment->size, &segment->view));
+    if (view != nullptr)
+        NPU_CHECK(aclmem_host_view((void *)base, size, &view));
     NPU_CHECK(rc);
     return std::string(key, sizeof key);
 }

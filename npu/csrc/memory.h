@@ -48,11 +48,12 @@ void memory_set_settings(const std::string &text);
 /* Raises OutOfMemoryError. */
 void *memory_alloc(size_t size, Stream &stream);
 void memory_free(void *address);
-/* The segment of a block. */
+/* The segment of a block; of a pluggable allocator, what its base_alloc returns. */
 std::pair<uintptr_t, size_t> memory_base(void *address);
 /* A key by which other processes import the segment of a block.  Waits for the device. */
 std::string memory_export(void *address);
-void memory_forget_stream(void *address, Stream &stream);
+/* Undoes record_stream(). */
+void forget_stream(const c10::DataPtr &data, Stream &stream);
 
 struct BlockInfo {
     uintptr_t address;

@@ -148,11 +148,17 @@ def test_memory_is_reused_in_stream_order(clean):
     gate = clean.ExternalEvent()
     gate.wait(side)
     again.record_stream(side)
+    other = clean.Stream()
+    again.record_stream(other)
+    clean._C.erase_stream(again, other.stream_id)
+    gate_of_other = clean.ExternalEvent()
+    gate_of_other.wait(other)
     del again
     assert torch.empty(3 * MB, dtype=torch.uint8, device="npu").data_ptr() != address
     gate.record(clean.Stream())
     side.synchronize()
     assert torch.empty(3 * MB, dtype=torch.uint8, device="npu").data_ptr() == address
+    gate_of_other.record(clean.Stream())
 
 
 def test_a_pool_has_segments_of_its_own(clean):
@@ -177,8 +183,9 @@ typedef void *aclrtStream;
 int aclrtMalloc(void **, size_t, int);
 int aclrtFree(void *);
 int aclrtSynchronizeStream(aclrtStream);
-int n_allocs, n_frees;
+int n_allocs, n_frees, n_bases;
 size_t last_size;
+void *recorded, *erased;
 void *my_malloc(ptrdiff_t size, int device, aclrtStream stream)
 {
     void *address = NULL;
@@ -191,6 +198,20 @@ void my_free(void *address, ptrdiff_t size, int device, aclrtStream stream)
     n_frees++;
     aclrtSynchronizeStream(stream);
     aclrtFree(address);
+}
+void my_record(void *address, aclrtStream stream)
+{
+    recorded = address;
+}
+void my_erase(void *address, aclrtStream stream)
+{
+    erased = address;
+}
+void *my_base(void *address, size_t *size)
+{
+    n_bases++;
+    *size = last_size;
+    return address;
 }
 """
 
@@ -238,6 +259,30 @@ def test_a_pluggable_allocator_as_current_receives_tensors(allocator_library):
         "n = [ctypes.c_int.in_dll(library, name).value for name in ('n_allocs', 'n_frees')]\n"
         "assert n[0] == n[1] and n[0] >= 2 and torch.npu.get_allocator_backend() == 'pluggable', n\n"
         "print(y)\n" % allocator_library) == "500.0\n"
+
+
+def test_hooks_of_a_pluggable_allocator_are_called(allocator_library):
+    from test_devices import python
+
+    # The storage is kept until a receiver has ended with it.
+    output = python(
+        "import ctypes, torch, aclmem.npu\n"
+        "path = %r\n"
+        "a = torch.npu.NPUPluggableAllocator(path, 'my_malloc', 'my_free')\n"
+        "library = ctypes.CDLL(path)\n"
+        "for setter, name in (('record_stream', 'record'), ('erase_stream', 'erase'), ('base_alloc', 'base')):\n"
+        "    function = ctypes.cast(getattr(library, 'my_' + name), ctypes.c_void_p).value\n"
+        "    getattr(a.allocator(), 'set_%%s_fn' %% setter)(function)\n"
+        "torch.npu.change_current_allocator(a)\n"
+        "x, side = torch.empty(4 << 20, dtype=torch.uint8, device='npu'), torch.npu.Stream()\n"
+        "x.record_stream(side)\n"
+        "torch.npu._C.erase_stream(x, side.stream_id)\n"
+        "shared = x.untyped_storage()._share_npu_()\n"
+        "assert shared[1][:2] == b'\\x01c' and shared[3] == 0\n"
+        "addresses = [ctypes.c_void_p.in_dll(library, name).value for name in ('recorded', 'erased')]\n"
+        "print(addresses == [x.data_ptr()] * 2, ctypes.c_int.in_dll(library, 'n_bases').value > 0)\n"
+        % allocator_library)
+    assert output.startswith("True True\n"), output
 
 
 def test_the_pool_of_aclmem_is_an_allocator():

@@ -70,7 +70,7 @@ def copy_memory_(dst, src, non_blocking=False):
 
 def erase_stream(tensor, stream):
     """Undoes Tensor.record_stream() before the stream passes."""
-    _extension.erase_stream(tensor, stream.stream_id) if hasattr(_extension, "erase_stream") else None
+    _extension.erase_stream(tensor, stream.stream_id)
 
 
 def npu_change_data_ptr(dst, src, offset):
