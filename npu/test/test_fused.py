@@ -1,4 +1,6 @@
 """Fused operators against formulas that are written another way, on the CPU."""
+import math
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -64,6 +66,32 @@ def test_dynamic_quant_has_a_scale_for_each_row():
     assert quantised.cpu().abs().amax(-1).tolist() == [127] * 6
     zero, scale = ops.npu_dynamic_quant(torch.zeros(1, 4, device=DEVICE))
     assert zero.cpu().tolist() == [[0, 0, 0, 0]] and scale.cpu().tolist() == [0]
+
+
+@pytest.mark.parametrize("name, number", [("float8_e4m3fn", 292), ("float8_e5m2", 291)])
+def test_dynamic_mx_quant_has_a_power_of_two_for_each_block(name, number):
+    """80 values are two and a half blocks of 32; scales are pairs."""
+    dtype = getattr(torch, name)
+    x = normal(3, 80) * torch.logspace(-8, 8, 3)[:, None]
+    x[1, :32] = 0
+    x[2, 33] = 1.99 * 2.0**30  # above the largest value of the type
+    values, scale = ops.npu_dynamic_mx_quant(x.to(DEVICE), dst_type=dtype)
+    assert values.dtype == dtype and values.shape == x.shape and scale.shape == (3, 2, 2)
+    exponents = scale.cpu().view(torch.uint8).long().flatten(1)
+    assert exponents[1, 0] == 0 and (exponents[:, 3] == 0).all()
+    blocks = F.pad(x, (0, 48)).double().unflatten(-1, (4, 32))
+    largest = 2.0 ** math.floor(math.log2(torch.finfo(dtype).max))
+    for row, i in ((0, 0), (0, 1), (0, 2), (1, 1), (1, 2), (2, 0), (2, 1), (2, 2)):
+        assert exponents[row, i] == math.floor(math.log2(blocks[row, i].abs().max() / largest)) + 127
+    factors = (2.0 ** (exponents - 127).double()).repeat_interleave(32, -1)[:, :80]
+    # Of the last bit, also where a value above the largest of the type became the largest; of small values, denormal.
+    error = torch.maximum(x.abs().double() * torch.finfo(dtype).eps, factors * torch.finfo(dtype).tiny)
+    assert ((values.cpu().double() * factors - x).abs() <= error).all()
+    other, pairs = ops.npu_dynamic_mx_quant(x.t().contiguous().to(DEVICE), axis=0, dst_type=number)
+    assert torch.equal(pairs.cpu().view(torch.uint8), scale.cpu().view(torch.uint8).transpose(0, 1))
+    assert torch.equal(other.cpu().float(), values.cpu().float().t())
+    with pytest.raises(NotImplementedError, match="npu_dynamic_mx_quant: only float8"):
+        ops.npu_dynamic_mx_quant(x.to(DEVICE))
 
 
 def test_int4_values_are_packed_from_the_lowest_bits():

@@ -108,6 +108,32 @@ def npu_dynamic_quant(x, *, smooth_scales=None, group_index=None, dst_type=None)
     return (values.round().clamp(-128, 127) if dtype is torch.int8 else values).to(dtype), scale
 
 
+# Types of npu_dynamic_mx_quant by PyTorch's number and by torch_npu's, with the exponent of their largest value.
+_MX_TYPES = {number: (name, exponent) for numbers, name, exponent in (
+    ((23, 291), "float8_e5m2", 15), ((24, 292), "float8_e4m3fn", 8)) for number in numbers}
+
+
+@operator("npu_dynamic_mx_quant(Tensor input, *, int axis=-1, str round_mode='rint', int? dst_type=296, int block_size=32, "
+          "int scale_alg=0) -> (Tensor, Tensor)")
+def npu_dynamic_mx_quant(x, *, axis=-1, round_mode="rint", dst_type=296, block_size=32, scale_alg=0):
+    """The values of a block share a power of two, by the rule of OCP's microscaling formats: its exponent is that of the
+    largest value, minus that of the type's largest.  The scales are these exponents plus 127, in pairs of blocks."""
+    if dst_type not in _MX_TYPES or round_mode != "rint" or scale_alg != 0:
+        raise NotImplementedError("npu_dynamic_mx_quant: only float8, rint and scale_alg 0 (dst_type %s, round_mode %s, scale_alg "
+                                  "%s)" % (dst_type, round_mode, scale_alg))
+    name, exponent = _MX_TYPES[dst_type]
+    dtype, axis = getattr(torch, name), axis % x.dim()
+    length, limit = x.shape[axis], torch.finfo(dtype).max
+    rows = F.pad(x.float().movedim(axis, -1), (0, -length % (2 * block_size))).unflatten(-1, (-1, 2, block_size))
+    scale = ((rows.abs().amax(-1).view(torch.int32) >> 23) - exponent).clamp(min=0)
+    # A float32 of this exponent; of exponent 0, a denormal.
+    factor = torch.where(scale == 0, 1 << 22, scale << 23).view(torch.float32)
+    values = (rows / factor.unsqueeze(-1)).clamp(-limit, limit).flatten(-3)[..., :length]
+    scale = scale.to(torch.uint8).movedim(-2, axis).contiguous()
+    return (values.movedim(-1, axis).to(dtype).contiguous(),
+            scale.view(torch.float8_e8m0fnu) if hasattr(torch, "float8_e8m0fnu") else scale)
+
+
 def _pack_int4(values):
     """Eight values of four bits in each int32, the first in the lowest bits."""
     if values.shape[-1] % INT4_PACKED:
@@ -535,7 +561,7 @@ def npu_lightning_indexer(query, key, weights, *, actual_seq_lengths_query=None,
 # ---- operators without a composition ----
 
 NOT_PROVIDED = (
-    "npu_dynamic_mx_quant npu_kv_rmsnorm_rope_cache npu_moe_token_permute npu_moe_token_unpermute npu_interleave_rope "
+    "npu_kv_rmsnorm_rope_cache npu_moe_token_permute npu_moe_token_unpermute npu_interleave_rope "
     "npu_moe_init_routing npu_moe_init_routing_v2 npu_moe_gating_top_k npu_moe_gating_top_k_softmax "
     "npu_moe_compute_expert_tokens npu_moe_finalize_routing npu_top_k_top_p npu_transpose_batchmatmul npu_add_rms_norm_bias "
     "npu_mrope npu_apply_rotary_pos_emb _npu_rotary_embedding npu_clipped_swiglu npu_geglu npu_quantize npu_dtype_cast "
