@@ -13,6 +13,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/options.h"
 #include "base/sys.h"
@@ -37,7 +38,7 @@ struct am_wait {
 static TAILQ_HEAD(, am_wait) waits = TAILQ_HEAD_INITIALIZER(waits); /* am_check.lock */
 static pthread_cond_t changed = PTHREAD_COND_INITIALIZER;
 static pthread_cond_t begun = PTHREAD_COND_INITIALIZER;
-static bool has_watcher;
+static pid_t watched; /* the process that has the watcher; a child of fork has none */
 
 /* ---- the way ---- */
 
@@ -277,12 +278,15 @@ static void watcher_make(void)
     sigset_t before;
     pthread_t thread;
 
-    if (has_watcher || pthread_attr_init(&attr) != 0)
+    if (watched == getpid() || pthread_attr_init(&attr) != 0)
         return;
+    if (watched != 0) /* the watcher of the parent still seems to wait */
+        changed = (pthread_cond_t)PTHREAD_COND_INITIALIZER;
     sigfillset(&all); /* signals are the program's */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-    has_watcher = am_sys_pthread_create(&thread, &attr, watcher_main, NULL) == 0;
+    if (am_sys_pthread_create(&thread, &attr, watcher_main, NULL) == 0)
+        watched = getpid();
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     pthread_attr_destroy(&attr);
 }

@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "aclmem/aclmem.h"
@@ -342,6 +343,30 @@ static void notifies(bool is_fixed)
     MUST(aclrtDestroyStream(second));
 }
 
+/* The parent waited, and stopped the library; the child starts it again. */
+static void in_a_child(bool is_fixed)
+{
+    int status;
+    pid_t pid;
+
+    MUST(aclrtSynchronizeDevice());
+    MUST(aclrtResetDevice(0));
+    MUST(aclFinalize());
+    pid = fork();
+    if (pid == 0) {
+        MUST(aclInit(NULL));
+        MUST(aclrtSetDevice(0));
+        event_that_nobody_records(is_fixed);
+        MUST(aclrtResetDevice(0));
+        MUST(aclFinalize());
+        exit(0);
+    }
+    if (waitpid(pid, &status, 0) != pid || status != 0)
+        abort();
+    MUST(aclInit(NULL));
+    MUST(aclrtSetDevice(0));
+}
+
 const struct bug wait_bugs[] = {
     BUG("wait-never/event", event_that_nobody_records, "wait-never",
         "and nothing that is queued records event", "wait_for",
@@ -368,6 +393,9 @@ const struct bug wait_bugs[] = {
         .options = "--stall-timeout 0"),
     BUG("wait-never/device", whole_device, "wait-never",
         "and nothing that is queued records event", "wait_in_a_call",
+        .options = "--stall-timeout 0"),
+    BUG("wait-never/child", in_a_child, "wait-never",
+        "and nothing that is queued records event", "wait_for",
         .options = "--stall-timeout 0"),
     BUG("deadlock/function", function_of_its_stream, "deadlock",
         "waits for work that is queued behind it", "wait_inside"),
