@@ -17,6 +17,7 @@
 #include "api/api.h"
 #include "layer/layers.h"
 #include "layer/order.h"
+#include "layer/waits.h"
 
 #define SIZE 4096
 #define REGION_BITS 21 /* a latch is for 2 MB of addresses */
@@ -86,6 +87,13 @@ void *__wrap_am_meta_alloc(size_t size)
 {
     hook_visit();
     return __real_am_meta_alloc(size);
+}
+
+void __wrap_am_waits_begin(struct am_call *call, struct am_awaited awaited);
+
+/* No watcher: it runs alone every 200 ms, and would wait for the first thread. */
+void __wrap_am_waits_begin(struct am_call *call, struct am_awaited awaited)
+{
 }
 
 static aclError attributes(const void *at, aclrtPtrAttributes *ret_attributes)
