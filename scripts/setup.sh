@@ -118,6 +118,7 @@ needed_for_torch() {
     for module in pytest numpy expecttest psutil hypothesis; do
         need "has_module $module" "python3-$module" "$module, for the tests"
     done
+    need "has_module setuptools.command" python3-setuptools "setuptools, which PyTorch's database of operators imports"
 }
 
 needed_to_cover() {
