@@ -93,7 +93,7 @@ class Command(unittest.TestCase):
 
     def test_verbose_prints_refused_calls(self):
         program = [sys.executable, os.path.abspath(__file__), "pin", LIBRARY, "0"]
-        for option, n in (("--quiet", 0), ("-v", 1)):
+        for option, n in (("--quiet", 0), ("-v", 1), ("-qv", 1)):
             done = self.run_it("run", option, *program)
             self.assertEqual(done.returncode, 2)
             self.assertEqual(done.stderr.count("refusal: "), n, done.stderr)
@@ -192,7 +192,7 @@ class Command(unittest.TestCase):
         for arguments, meant in ((["inof"], "info"), (["reprot"], "report"), (["run", "--chek=all", "true"], "--check"),
                                  (["info", "--jsn"], "--json"), (["convert", "--outptu", "x"], "--output"), (["conv"], "convert"),
                                  (["convert", "--to", "csw", "x"], "csv"), (["replay", "--speed=recoded", "x"], "recorded"),
-                                 (["top", "--sort", "comand"], "command"), (["info", "--hlep"], "--help")):
+                                 (["top", "--sort", "comand"], "command"), (["info", "--hlep"], "--help"), (["--verison"], "--version")):
             done = self.run_it(*arguments)
             self.assertEqual(done.returncode, 2)
             self.assertIn("did you mean %s?" % meant, done.stderr)
@@ -299,10 +299,10 @@ class Command(unittest.TestCase):
 
     def test_unknown_arguments_are_refused_with_2(self):
         for arguments in ([], ["inof"], ["info", "--jsn"], ["--version", "more"], ["info", "--json", "x"],
-                          ["info", "-x"], ["info", "--options=1"]):
+                          ["info", "-x"], ["run", "-qx", "true"], ["info", "--options=1"]):
             done = self.run_it(*arguments)
             self.assertEqual(done.returncode, 2, arguments)
-            self.assertRegex(done.stderr, "usage: aclmem (info )?--help")
+            self.assertRegex(done.stderr, "usage: aclmem ((info|run) )?--help")
             self.assertEqual(done.stdout, "")
 
     def test_help_is_for_a_command_that_exists(self):

@@ -70,6 +70,8 @@ static int command_fail(const char *what, const char *name)
         n += (size_t)snprintf(list + n, sizeof list - n, "%s%s", i > 0 ? ", " : "",
                               commands[i]->name);
     }
+    near_try(&near, "--version", 9);
+    near_try(&near, "--help", 6);
     if (near.best != NULL)
         return usage_fail(NULL, "%s%s\"; did you mean %s?", what, name, near.best);
     return usage_fail(NULL, "%s%s%s; the commands are %s", what, name,

@@ -220,16 +220,21 @@ static int option_long(const struct command *command, int argc, char **argv)
     return option_apply(command, option, equals != NULL ? equals + 1 : NULL, argc, argv);
 }
 
-/* "-q", "-oFILE", or "-o" and FILE as the next word. */
+/* "-q", "-qv", "-oFILE", or "-o" and FILE as the next word. */
 static int option_short(const struct command *command, int argc, char **argv)
 {
-    const struct option *o = command->options;
+    for (const char *letter = argv[0] + 1;; letter++) {
+        const struct option *o = command->options;
 
-    while (o != NULL && o->name != NULL && o->letter != argv[0][1])
-        o++;
-    if (o == NULL || o->name == NULL || o->letter == 0)
-        return option_unknown(command, argv[0], strlen(argv[0]));
-    return option_apply(command, o, argv[0][2] != '\0' ? argv[0] + 2 : NULL, argc, argv);
+        while (o != NULL && o->name != NULL && o->letter != *letter)
+            o++;
+        if (o == NULL || o->name == NULL)
+            return option_unknown(command, argv[0], strlen(argv[0]));
+        if (o->kind != OPTION_FLAG || letter[1] == '\0')
+            return option_apply(command, o, letter[1] != '\0' ? letter + 1 : NULL, argc,
+                                argv);
+        *(bool *)o->into = true;
+    }
 }
 
 int options_parse(const struct command *command, int argc, char **argv)
