@@ -13,8 +13,9 @@
  *         aclmem_declare_access(&left, 1);
  *     aclrtLaunchHostFunc(stream, fill_left_half, arguments);
  *
- * A function with a declaration must use nothing else, and must not notify or wait for other threads: the layer
- * does not assume that the host knows when it ran.
+ * A function with a declaration must use nothing else, also in calls of the library that it makes, which are not checked
+ * for their own sake.  It must not notify or wait for other threads: the layer does not assume that the host knows when
+ * it ran.
  */
 #ifndef ACLMEM_ACCESS_H
 #define ACLMEM_ACCESS_H

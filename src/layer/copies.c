@@ -152,8 +152,11 @@ void am_call_add_range(struct am_call *call, const void *at, uint64_t size, bool
 {
     uint64_t addr = (uintptr_t)at;
     struct am_object *object = am_area_find(addr);
-    struct am_work *work = work_of(call);
+    struct am_work *work;
 
+    if (am_thread_get()->is_declared) /* the declaration has it */
+        return;
+    work = work_of(call);
     if (object == NULL && (object = am_guard_find(addr)) != NULL) {
         report_bounds(call, object, addr, size, argument);
         return;

@@ -37,12 +37,14 @@ struct function {
     uint64_t n_polls;           /* the same */
     uint64_t serial;            /* counts what was made; what function_run() gets */
     const struct am_captured_function *captured; /* of a replay; NULL: it is of none */
+    bool is_declared; /* its memory is that of its declaration (aclmem/access.h) */
 };
 
 struct am_captured_function {
     void (*run)(void *arg);
     void *arg;
     bool is_waited_for;
+    bool is_declared;
 };
 
 /* Functions that have not begun. */
@@ -152,7 +154,7 @@ static void function_hold_locked(const struct function *function)
     uint64_t no_call = *place == function->place ? NO_CALL_AGAIN : NO_CALL;
     struct idle idle = {.n_calls = 0};
 
-    if (!am_kind_is_on(AM_KIND_race) || function->agent == NULL || launcher == NULL ||
+    if (!am_kind_is_on(AM_KIND_race) || function->before == NULL || launcher == NULL ||
         launcher == am_thread_get())
         return;
     am_watch_function_held();
@@ -201,25 +203,37 @@ static struct function *function_begin(uint64_t serial)
     return function;
 }
 
-static void function_run(void *serial)
+/* The function's calls are the program's, also inside a call. */
+static void program_run(void (*run)(void *), void *arg, struct am_agent *agent,
+                        bool is_declared)
 {
     struct am_thread *thread = am_thread_get();
-    struct function *function = function_begin((uintptr_t)serial);
     struct am_thread outer = {.is_inside = false};
 
-    if (function == NULL)
-        return;
-    if (thread != NULL) { /* the function's calls are the program's, also inside a call */
+    if (thread != NULL) {
         outer.is_inside = thread->is_inside;
         outer.function_agent = thread->function_agent;
+        outer.is_declared = thread->is_declared;
         thread->is_inside = false;
-        thread->function_agent = function->end != NULL ? function->agent : NULL;
+        thread->function_agent = agent;
+        thread->is_declared = is_declared;
     }
-    function->run(function->arg);
+    run(arg);
     if (thread != NULL) {
         thread->is_inside = outer.is_inside;
         thread->function_agent = outer.function_agent;
+        thread->is_declared = outer.is_declared;
     }
+}
+
+static void function_run(void *serial)
+{
+    struct function *function = function_begin((uintptr_t)serial);
+
+    if (function == NULL)
+        return;
+    program_run(function->run, function->arg,
+                function->end != NULL ? function->agent : NULL, function->is_declared);
     am_check_lock();
     if (function->end != NULL && am_option_number(AM_OPTION_functions_wait) != 0)
         am_agent_joins_host(function->agent);
@@ -246,7 +260,8 @@ void am_functions_drop(const struct am_agent *agent, uint64_t serial)
     for (function = TAILQ_FIRST(&functions); function != NULL; function = next) {
         next = TAILQ_NEXT(function, link);
         if (function->serial > serial ||
-            (agent != NULL && (function->agent != agent || function->end == NULL)))
+            (agent != NULL && (function->agent != agent ||
+                               (function->end == NULL && !function->is_declared))))
             continue;
         TAILQ_REMOVE(&functions, function, link);
         function_delete_locked(function);
@@ -255,8 +270,8 @@ void am_functions_drop(const struct am_agent *agent, uint64_t serial)
 
 /* ---- the calls ---- */
 
-static struct function *function_queue(struct am_call *call, struct am_agent *agent,
-                                       void (*run)(void *), void *arg, bool is_waited_for)
+static struct function *function_add(struct am_call *call, struct am_agent *agent,
+                                     void (*run)(void *), void *arg)
 {
     struct function *function = am_meta_alloc(sizeof *function);
 
@@ -269,11 +284,21 @@ static struct function *function_queue(struct am_call *call, struct am_agent *ag
     function->n_polls = function->launcher != NULL ? function->launcher->n_polls : 0;
     function->place = call->site.stack;
     function->serial = am_serial_next();
-    TAILQ_INSERT_TAIL(&functions, function, link);
-    if (agent == NULL)
-        return function;
     function->agent = agent;
-    function->agent->refs++;
+    if (agent != NULL)
+        agent->refs++;
+    TAILQ_INSERT_TAIL(&functions, function, link);
+    return function;
+}
+
+/* Adds a function that the host may wait for. */
+static struct function *function_queue(struct am_call *call, struct am_agent *agent,
+                                       void (*run)(void *), void *arg, bool is_waited_for)
+{
+    struct function *function = function_add(call, agent, run, arg);
+
+    if (function == NULL || agent == NULL)
+        return function;
     function->before = am_agent_record(call, agent, NULL);
     function->end = is_waited_for ? am_record_make() : NULL;
     if (function->end != NULL)
@@ -281,21 +306,10 @@ static struct function *function_queue(struct am_call *call, struct am_agent *ag
     return function;
 }
 
-/*
- * Before the call, since the function may run before the call returns.  The library gets
- * function_run() and the function's number instead.
- */
-static void function_make(struct am_call *call, void (**run)(void *), void **arg,
-                          bool is_waited_for)
+/* The library gets function_run() and the function's number instead. */
+static void function_replace(struct am_call *call, const struct function *function,
+                             void (**run)(void *), void **arg)
 {
-    struct function *function;
-
-    if (*run == NULL)
-        return;
-    am_before_use_stream(call);
-    am_call_ref_agent(call,
-                      call->stream != NULL ? am_agent_find(call, call->stream) : NULL);
-    function = function_queue(call, call->agent, *run, *arg, is_waited_for);
     if (function == NULL)
         return;
     call->value = function->serial;
@@ -303,12 +317,37 @@ static void function_make(struct am_call *call, void (**run)(void *), void **arg
     *arg = (void *)(uintptr_t)function->serial;
 }
 
+/* Before the call, since the function may run before the call returns. */
+static void function_make(struct am_call *call, void (**run)(void *), void **arg,
+                          bool is_waited_for)
+{
+    if (*run == NULL)
+        return;
+    am_before_use_stream(call);
+    am_call_ref_agent(call,
+                      call->stream != NULL ? am_agent_find(call, call->stream) : NULL);
+    function_replace(call, function_queue(call, call->agent, *run, *arg, is_waited_for),
+                     run, arg);
+}
+
+static void declared_make(struct am_call *call, void (**run)(void *), void **arg)
+{
+    struct function *function =
+        *run != NULL ? function_add(call, call->agent, *run, *arg) : NULL;
+
+    if (function != NULL)
+        function->is_declared = true;
+    function_replace(call, function, run, arg);
+}
+
 void am_before_host_func(struct am_call *call)
 {
     struct am_args_aclrtLaunchHostFunc *a =
         (struct am_args_aclrtLaunchHostFunc *)call->args;
 
-    if (!am_access_add(call))
+    if (am_access_add(call))
+        declared_make(call, &a->fn, &a->args);
+    else
         function_make(call, &a->fn, &a->args, true);
 }
 
@@ -358,18 +397,19 @@ static void captured_run(void *arg)
     if (serial != 0)
         function_run((void *)(uintptr_t)serial);
     else
-        captured->run(captured->arg);
+        program_run(captured->run, captured->arg, NULL, captured->is_declared);
 }
 
 struct am_captured_function *am_captured_function_make(void (**run)(void *), void **arg,
-                                                       bool is_waited_for)
+                                                       bool is_waited_for,
+                                                       bool is_declared)
 {
     struct am_captured_function *captured =
         *run != NULL ? am_meta_alloc(sizeof *captured) : NULL;
 
     if (captured == NULL)
         return NULL;
-    *captured = (struct am_captured_function){*run, *arg, is_waited_for};
+    *captured = (struct am_captured_function){*run, *arg, is_waited_for, is_declared};
     *run = captured_run;
     *arg = captured;
     return captured;

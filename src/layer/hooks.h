@@ -50,10 +50,12 @@ void am_functions_drop(const struct am_agent *agent, uint64_t serial);
 struct am_captured_function;
 /*
  * A function that a capture stores: the library gets another one, which runs the function
- * of the oldest replay.  NULL: no memory, and the library gets the program's.
+ * of the oldest replay.  NULL: no memory, and the library gets the program's.  is_declared:
+ * its memory is that of its declaration (aclmem/access.h).
  */
 struct am_captured_function *am_captured_function_make(void (**run)(void *), void **arg,
-                                                       bool is_waited_for);
+                                                       bool is_waited_for,
+                                                       bool is_declared);
 /* A replay will run it; the replay was refused. */
 void am_captured_function_queue(struct am_call *call, struct am_agent *agent,
                                 const struct am_captured_function *captured);

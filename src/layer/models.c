@@ -278,15 +278,16 @@ bool am_capture_before(struct am_call *call)
 
     if (call->id == AM_API_aclrtLaunchHostFunc)
         call->is_declared = am_access_add(call);
-    if (call->model->is_silent || call->is_declared ||
-        (call->model->is_branch && is_function))
+    if (call->model->is_silent ||
+        (call->model->is_branch && is_function && !call->is_declared))
         return false;
     switch (call->id) {
     case AM_API_aclrtLaunchHostFunc: {
         struct am_args_aclrtLaunchHostFunc *a =
             (struct am_args_aclrtLaunchHostFunc *)call->args;
 
-        call->value = (uintptr_t)am_captured_function_make(&a->fn, &a->args, true);
+        call->value = (uintptr_t)am_captured_function_make(&a->fn, &a->args, true,
+                                                           call->is_declared);
         return false;
     }
     case AM_API_aclrtLaunchCallback: {
@@ -294,7 +295,7 @@ bool am_capture_before(struct am_call *call)
             (struct am_args_aclrtLaunchCallback *)call->args;
 
         call->value = (uintptr_t)am_captured_function_make(
-            &a->fn, &a->userData, a->blockType == ACL_CALLBACK_BLOCK);
+            &a->fn, &a->userData, a->blockType == ACL_CALLBACK_BLOCK, false);
         return false;
     }
     case AM_API_aclrtValueWrite:
@@ -364,10 +365,12 @@ static void access_note(struct am_call *call)
 
 static void function_note(struct am_call *call)
 {
-    struct task *task = task_add(call, TASK_FUNCTION);
+    struct task *task = task_add(call, call->is_declared ? TASK_ACCESS : TASK_FUNCTION);
 
     if (task != NULL)
         task->called = called_of(call);
+    if (task != NULL && call->is_declared && call->work != NULL)
+        ranges_note(call, task);
     call->value = 0; /* without memory for the task it stays as long as the process */
 }
 
@@ -406,10 +409,7 @@ static void task_note(struct am_call *call)
         break;
     case AM_API_aclrtLaunchHostFunc:
     case AM_API_aclrtLaunchCallback:
-        if (call->is_declared)
-            access_note(call);
-        else
-            function_note(call);
+        function_note(call);
         break;
     default:
         if (is_wait(call->id))

@@ -45,6 +45,7 @@ struct am_thread {
     bool is_sharing;       /* its hook shares the metadata: shared.h */
     struct am_wait *wait;  /* that its call is in; NULL: none */
     struct am_agent *function_agent; /* the stream whose function it runs; NULL: none */
+    bool is_declared; /* it runs a function whose memory was declared (aclmem/access.h) */
 };
 
 /* The calling thread's; NULL without memory. */

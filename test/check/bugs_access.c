@@ -130,6 +130,47 @@ static void interleaved(bool is_fixed)
     pair_close(pair);
 }
 
+/* Without a host view a function copies what it declared. */
+static void fill_by_copies(void *row)
+{
+    char bytes[COLUMNS];
+
+    MUST(aclrtSetDevice(0));
+    MUST(aclrtMemcpy(bytes, COLUMNS, row, COLUMNS, ACL_MEMCPY_DEVICE_TO_HOST));
+    MUST(aclrtMemcpy(row, COLUMNS, bytes, COLUMNS, ACL_MEMCPY_HOST_TO_DEVICE));
+}
+
+static void launch_copies(aclrtStream stream, char *row)
+{
+    int64_t size = COLUMNS;
+    int64_t stride = 1;
+    aclmem_access access = {row, 1,     ACLMEM_ACCESS_READ | ACLMEM_ACCESS_WRITE,
+                            1,   &size, &stride};
+
+    aclmem_declare_access(&access, 1);
+    MUST(aclrtLaunchHostFunc(stream, fill_by_copies, row));
+}
+
+/* The same function at once and in a model, while another stream uses the next row. */
+static void copies_of_a_function(bool is_fixed)
+{
+    struct pair pair = pair_open();
+    aclmdlRI model;
+
+    MUST(aclrtMemset(pair.matrix, 2 * COLUMNS, 0, 2 * COLUMNS));
+    launch_copies(pair.first, pair.matrix);
+    MUST(aclmdlRICaptureBegin(pair.first, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+    launch_copies(pair.first, pair.matrix);
+    MUST(aclmdlRICaptureEnd(pair.first, &model));
+    MUST(aclmdlRIExecuteAsync(model, pair.first));
+    MUST(aclmdlRIExecuteAsync(model, pair.first));
+    declare_row(pair.second, pair.matrix + (is_fixed ? COLUMNS : 0), 1,
+                ACLMEM_ACCESS_READ);
+    MUST(aclrtSynchronizeDevice());
+    MUST(aclmdlRIDestroy(model));
+    pair_close(pair);
+}
+
 const struct bug access_bugs[] = {
     BUG("race/access-column", shared_column, "race", "reads byte 127 of the block",
         "declare_columns"),
@@ -137,6 +178,8 @@ const struct bug access_bugs[] = {
         "declare_columns"),
     BUG("race/access-model", in_a_model, "race", "reads byte 127 of the block",
         "declare_columns"),
+    BUG("race/access-copies", copies_of_a_function, "race", "reads byte 0 of the block",
+        "declare_row"),
     BUG("out-of-bounds/access", behind_the_end, "out-of-bounds",
         "an access of the function", "declare_row"),
     BUG("none/access-interleaved", interleaved, "", "", ""),
