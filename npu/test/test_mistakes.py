@@ -44,6 +44,8 @@ def run_of(which, name):
 
 @pytest.mark.parametrize("name", sorted(MISTAKES))
 def test_a_mistake_is_reported(name):
+    if MISTAKES[name][0] == "race.host" and os.environ.get("ACLMEM_BACKEND") == "cuda":
+        pytest.skip("race.host protects no memory on a GPU")
     found = [f["kind"] for f in run_of("wrong", name).findings if name in frames(f)]
     assert MISTAKES[name][0] in found, found
 
