@@ -324,7 +324,7 @@ void am_after_work(struct am_call *call)
             continue;
         descs_forget(p->addr, p->size);
         if (p->bytes->values != NULL)
-            am_values_overwrite(call, call->agent, p->bytes, p->at, p->size);
+            am_values_overwrite(call, call->agent, p);
     }
     am_work_queue(work);
     if (call->is_waited && call->agent != NULL)
@@ -413,6 +413,36 @@ void am_before_memset32(struct am_call *call)
         am_call_add_range(call, a->ptr, 4 * a->N, true, "ptr");
 }
 
+/*
+ * The word that stands at `at` in device memory; false: not known, since queued work or
+ * another process may write it.  Releases am_check.lock: a copy may wait for functions.
+ */
+AM_NO_LOCK_ANALYSIS static bool word_read(const void *at, uint64_t *ret_word)
+{
+    aclmdlRICaptureMode mode = ACL_MODEL_RI_CAPTURE_MODE_RELAXED;
+    struct am_object *area = am_area_find((uintptr_t)at);
+    struct am_bytes *bytes = area != NULL ? am_bytes_root(am_bytes_of(area)) : NULL;
+    struct am_access access;
+    struct am_capture before;
+    char message[256];
+    bool is_read;
+
+    if (bytes == NULL || bytes->is_shared ||
+        am_bytes_in_flight_at(bytes, (uintptr_t)at - area->key, false, &access))
+        return false;
+    am_check_unlock();
+    before = am_error_capture(message, sizeof message);
+    /* A capture may forbid the copy to the program, and would be invalid afterwards. */
+    (void)am_check.below->aclmdlRICaptureThreadExchangeMode(&mode);
+    is_read =
+        am_check.below->aclrtMemcpy(ret_word, sizeof *ret_word, at, sizeof *ret_word,
+                                    ACL_MEMCPY_DEVICE_TO_HOST) == ACL_SUCCESS;
+    (void)am_check.below->aclmdlRICaptureThreadExchangeMode(&mode);
+    am_error_capture_end(before);
+    am_check_lock();
+    return is_read;
+}
+
 static void value_add(struct am_call *call, const void *at, bool is_write)
 {
     stream_resolve(call);
@@ -430,11 +460,25 @@ void am_before_value_write(struct am_call *call)
         am_value_write(call, call->agent, piece->bytes, piece->at, a->value);
 }
 
+static bool is_value_noted(const void *at)
+{
+    const struct am_object *area = am_area_find((uintptr_t)at);
+    const struct am_bytes *bytes = area != NULL ? am_bytes_root(area->bytes) : NULL;
+
+    return bytes != NULL && am_value_is_noted(bytes, (uintptr_t)at - area->key);
+}
+
 void am_before_value_wait(struct am_call *call)
 {
     AM_ARGS(aclrtValueWait);
+    uint64_t value;
+    bool is_read = !is_value_noted(a->devAddr) && word_read(a->devAddr, &value);
+    const struct am_piece *piece;
 
     value_add(call, a->devAddr, false);
+    piece = piece_find(call->work, false);
+    if (is_read && piece != NULL) /* the host knows what wrote it */
+        am_value_write(call, NULL, piece->bytes, piece->at, value);
 }
 
 /* Both order streams, so the access to the value itself is no race. */
@@ -544,43 +588,15 @@ void am_before_memcpy_desc(struct am_call *call)
     desc_side(call, desc, desc->src, desc->src_made, false, "the descriptor's srcAddr");
 }
 
-/*
- * The address that stands at `at` in device memory; 0: not known, since queued work or
- * another process may write it.  Releases am_check.lock: a copy may wait for functions.
- */
-AM_NO_LOCK_ANALYSIS static uint64_t address_read(const void *at)
-{
-    aclmdlRICaptureMode mode = ACL_MODEL_RI_CAPTURE_MODE_RELAXED;
-    struct am_object *area = am_area_find((uintptr_t)at);
-    struct am_bytes *bytes = area != NULL ? am_bytes_root(am_bytes_of(area)) : NULL;
-    struct am_access access;
-    struct am_capture before;
-    char message[256];
-    uint64_t value = 0;
-    bool is_read;
-
-    if (bytes == NULL || bytes->is_shared ||
-        am_bytes_in_flight_at(bytes, (uintptr_t)at - area->key, false, &access))
-        return 0;
-    am_check_unlock();
-    before = am_error_capture(message, sizeof message);
-    /* A capture may forbid the copy to the program, and would be invalid afterwards. */
-    (void)am_check.below->aclmdlRICaptureThreadExchangeMode(&mode);
-    is_read = am_check.below->aclrtMemcpy(&value, sizeof value, at, sizeof value,
-                                          ACL_MEMCPY_DEVICE_TO_HOST) == ACL_SUCCESS;
-    (void)am_check.below->aclmdlRICaptureThreadExchangeMode(&mode);
-    am_error_capture_end(before);
-    am_check_lock();
-    return is_read ? value : 0;
-}
-
 /* The addresses are read from device memory when the stream gets there. */
 void am_before_memcpy_offset(struct am_call *call)
 {
     AM_ARGS(aclrtMemcpyAsyncWithOffset);
-    uint64_t dst = address_read(a->dst);
-    uint64_t src = address_read(a->src);
+    uint64_t dst = 0; /* not known */
+    uint64_t src = 0;
 
+    word_read(a->dst, &dst);
+    word_read(a->src, &src);
     stream_resolve(call);
     am_call_add_range(call, a->dst, sizeof dst, false, "dst");
     am_call_add_range(call, a->src, sizeof src, false, "src");

@@ -220,16 +220,19 @@ const char *am_agent_text(uint32_t number, char *text, size_t n);
 /*
  * Values in memory that streams wait for, aclrtValueWrite and aclrtValueWait: values.c.
  *
- * A location remembers its last write.  A wait that the last write satisfies is for the
- * record of that write; another wait is for a record that a later write makes.  A copy or
- * fill over the location writes an unknown value, which is assumed to satisfy every wait.
+ * A location remembers its last writes.  A wait that the last write satisfies is for the
+ * record of that write, or of an earlier one whose value the stream may still see; another
+ * wait is for a record that a later write makes.  A copy inside the device writes an unknown
+ * value, which is assumed to satisfy every wait.
  */
 /* A write of the agent's stream was queued; agent NULL: of the host, which is done. */
 void am_value_write(struct am_call *call, struct am_agent *agent, struct am_bytes *bytes,
                     uint64_t at, uint64_t value);
-/* The same for a range of unknown values. */
+/* Whether a write of this location, or a wait for it, was noted. */
+bool am_value_is_noted(const struct am_bytes *bytes, uint64_t at);
+/* A copy or fill writes the range. */
 void am_values_overwrite(struct am_call *call, struct am_agent *agent,
-                         struct am_bytes *bytes, uint64_t at, uint64_t size);
+                         const struct am_piece *piece);
 void am_value_wait(struct am_call *call, struct am_agent *agent, struct am_bytes *bytes,
                    uint64_t at, uint64_t value, uint32_t flag);
 

@@ -637,6 +637,49 @@ static void other_stream_waited_for(bool is_fixed)
     MUST(aclrtFree(filled));
 }
 
+/* A value that is written before the work that the other stream needs. */
+static void value_too_small(bool is_fixed)
+{
+    aclrtStream first = stream_open();
+    aclrtStream second = stream_open();
+    void *block = block_open(4096);
+    void *value = block_open(64);
+
+    MUST(aclrtMemset(value, 64, 0, 64));
+    MUST(aclrtValueWrite(value, 1, 0, first));
+    MUST(aclrtMemsetAsync(block, 100, 1, 100, first));
+    MUST(aclrtValueWrite(value, 2, 0, first));
+    MUST(aclrtValueWait(value, is_fixed ? 2 : 1, ACL_VALUE_WAIT_GEQ, second));
+    write_on(second, block, 100);
+    MUST(aclrtSynchronizeDevice());
+    MUST(aclrtDestroyStream(first));
+    MUST(aclrtDestroyStream(second));
+    MUST(aclrtFree(block));
+    MUST(aclrtFree(value));
+}
+
+/* The value was in memory before, so the wait for it orders nothing. */
+static void value_in_memory(bool is_fixed)
+{
+    aclrtStream first = stream_open();
+    aclrtStream second = stream_open();
+    void *block = block_open(4096);
+    void *value = block_open(64);
+    uint64_t one = 1;
+
+    MUST(aclrtMemcpy(value, 64, &one, sizeof one, ACL_MEMCPY_HOST_TO_DEVICE));
+    MUST(aclrtMemsetAsync(block, 100, 1, 100, first));
+    if (is_fixed)
+        MUST(aclrtSynchronizeStream(first));
+    MUST(aclrtValueWait(value, 1, ACL_VALUE_WAIT_EQ, second));
+    write_on(second, block, 100);
+    MUST(aclrtSynchronizeDevice());
+    MUST(aclrtDestroyStream(first));
+    MUST(aclrtDestroyStream(second));
+    MUST(aclrtFree(block));
+    MUST(aclrtFree(value));
+}
+
 const struct bug order_bugs[] = {
     BUG("race/no-event", no_event, "race", "which stream", "read_on"),
     BUG("race/addresses", addresses_in_memory, "race", "reads byte 1000",
@@ -664,6 +707,8 @@ const struct bug order_bugs[] = {
     BUG("race/import-key", imported_by_key, "race", "wrote", "write_on"),
     BUG("race/import-fabric", imported_by_fabric_handle, "race", "wrote", "write_on",
         .product = "A3"),
+    BUG("race/value-small", value_too_small, "race", "wrote", "write_on"),
+    BUG("race/value-there", value_in_memory, "race", "wrote", "write_on"),
     BUG("race/persistent", persistent_stream, "race", "the host reads", "read_now"),
     BUG("none/halves", halves_of_a_block, "", "", ""),
     BUG("none/destroyed", destroyed_stream, "", "", ""),

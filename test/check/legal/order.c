@@ -444,6 +444,61 @@ static void value_waited_for_first(bool is_fixed)
     MUST(aclrtDestroyStream(second));
 }
 
+/* A flag that the host clears, by a fill or a copy, and that a stream sets again. */
+static void value_that_the_host_clears(bool is_fixed)
+{
+    aclrtStream first = stream_open();
+    aclrtStream second = stream_open();
+    void *a = block_open(SIZE);
+    void *flag = block_open(64);
+    uint64_t zero = 0;
+
+    for (int i = 0; i < 4; i++) {
+        if (i % 2 == 0)
+            MUST(aclrtMemset(flag, 64, 0, 64));
+        else
+            MUST(aclrtMemcpy(flag, 64, &zero, sizeof zero, ACL_MEMCPY_HOST_TO_DEVICE));
+        MUST(aclrtValueWait(flag, 1, ACL_VALUE_WAIT_EQ, second));
+        set_on(second, a);
+        set_on(first, a);
+        MUST(aclrtValueWrite(flag, 1, 0, first));
+        MUST(aclrtSynchronizeStream(second));
+    }
+    read_back(a);
+    MUST(aclrtDestroyStream(first));
+    MUST(aclrtDestroyStream(second));
+    MUST(aclrtFree(a));
+    MUST(aclrtFree(flag));
+}
+
+/* The stream that waited for a flag clears it, and hands the work back by an event. */
+static void value_that_the_waiter_clears(bool is_fixed)
+{
+    aclrtStream first = stream_open();
+    aclrtStream second = stream_open();
+    aclrtEvent back = event_open();
+    void *a = block_open(SIZE);
+    void *flag = block_open(64);
+
+    MUST(aclrtMemset(flag, 64, 0, 64));
+    for (int i = 0; i < 10; i++) {
+        set_on(first, a);
+        MUST(aclrtValueWrite(flag, 1, 0, first));
+        MUST(aclrtValueWait(flag, 1, ACL_VALUE_WAIT_EQ, second));
+        set_on(second, a);
+        MUST(aclrtValueWrite(flag, 0, 0, second));
+        MUST(aclrtRecordEvent(back, second));
+        MUST(aclrtStreamWaitEvent(first, back));
+    }
+    MUST(aclrtSynchronizeStream(first));
+    read_back(a);
+    MUST(aclrtDestroyEvent(back));
+    MUST(aclrtDestroyStream(first));
+    MUST(aclrtDestroyStream(second));
+    MUST(aclrtFree(a));
+    MUST(aclrtFree(flag));
+}
+
 /* An event is reset on the stream that waited for it, and used again. */
 static void event_reset(bool is_fixed)
 {
@@ -622,6 +677,8 @@ const struct bug legal_order[] = {
     LEGAL("function_that_declares_its_wait", function_that_declares_its_wait),
     LEGAL("values", values),
     LEGAL("value_waited_for_first", value_waited_for_first),
+    LEGAL("value_that_the_host_clears", value_that_the_host_clears),
+    LEGAL("value_that_the_waiter_clears", value_that_the_waiter_clears),
     LEGAL("event_reset", event_reset),
     LEGAL("notifies", notifies),
     LEGAL("many_readers", many_readers),
