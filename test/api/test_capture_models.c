@@ -76,6 +76,52 @@ static void an_empty_group_can_be_updated(void **state)
     end_stream(update);
 }
 
+static void an_update_ends_with_its_stream(void **state)
+{
+    aclrtStream stream = make_stream(), update = make_stream();
+    aclrtTaskGrp group = NULL;
+    aclmdlRI model;
+
+    begin_capture(stream, GLOBAL);
+    assert_acl_ok(aclmdlRICaptureTaskGrpBegin(stream));
+    assert_acl_ok(aclmdlRICaptureTaskGrpEnd(stream, &group));
+    model = end_capture(stream);
+    assert_acl_ok(aclmdlRICaptureTaskUpdateBegin(update, group));
+    assert_acl(aclmdlRICaptureTaskUpdateBegin(stream, group),
+               ACL_ERROR_STREAM_TASK_GROUP_STATUS);
+    end_stream(update);
+    assert_acl_ok(aclmdlRICaptureTaskUpdateBegin(stream, group));
+    assert_acl_ok(aclmdlRICaptureTaskUpdateEnd(stream));
+    end_model(model);
+    end_stream(stream);
+}
+
+static void a_stream_that_updates_a_group_is_not_captured(void **state)
+{
+    aclrtStream stream = make_stream(), update = make_stream();
+    aclrtEvent event = make_ex(ACL_EVENT_SYNC);
+    aclrtTaskGrp group = NULL;
+    aclmdlRI model;
+
+    begin_capture(stream, GLOBAL);
+    assert_acl_ok(aclmdlRICaptureTaskGrpBegin(stream));
+    assert_acl_ok(aclmdlRICaptureTaskGrpEnd(stream, &group));
+    model = end_capture(stream);
+    assert_acl_ok(aclmdlRICaptureTaskUpdateBegin(update, group));
+    assert_refused(aclmdlRICaptureBegin(update, GLOBAL),
+                   ACL_ERROR_STREAM_TASK_GROUP_STATUS, "aclmdlRICaptureTaskUpdateEnd");
+    begin_capture(stream, GLOBAL);
+    assert_acl_ok(aclrtRecordEvent(event, stream));
+    assert_refused(aclrtStreamWaitEvent(update, event),
+                   ACL_ERROR_STREAM_TASK_GROUP_STATUS, "aclmdlRICaptureTaskUpdateEnd");
+    assert_acl_ok(aclmdlRICaptureTaskUpdateEnd(update));
+    end_model(end_capture(stream));
+    end_model(model);
+    end_event(event);
+    end_stream(stream);
+    end_stream(update);
+}
+
 static void a_group_has_operators_only(void **state)
 {
     aclrtStream stream = make_stream();
@@ -569,6 +615,8 @@ int main(void)
     const struct CMUnitTest claims[] = {
         claim(a_model_executes_synchronously),
         claim_both(an_empty_group_can_be_updated),
+        claim_both(an_update_ends_with_its_stream),
+        claim_both(a_stream_that_updates_a_group_is_not_captured),
         claim_both(a_group_has_operators_only),
         claim_both(a_group_is_closed_before_the_end),
         claim_both(groups_are_for_captured_streams_and_updates_for_others),

@@ -162,18 +162,37 @@ static aclError update_begin_locked(struct am_stream *stream, struct group *grou
     return ACL_SUCCESS;
 }
 
+/* Ends an update whose stream was destroyed; returns the stream like update_leave_locked(). */
+static struct am_stream *update_expire_locked(struct group *group)
+    AM_REQUIRES(am_models.lock)
+{
+    struct am_stream *stream = group->stream;
+    bool is_closed = false;
+
+    if (stream != NULL) {
+        am_lock(&stream->queue.lock);
+        is_closed = stream->queue.recorder != &group->recorder;
+        am_unlock(&stream->queue.lock);
+    }
+    return is_closed ? update_leave_locked(group) : NULL;
+}
+
 aclError am_task_group_update(struct am_stream *stream, void *handle)
 {
     struct group *group = am_named_find(AM_KIND_TASK_GROUP, handle);
+    struct am_stream *expired;
     aclError rc;
 
     AM_REQUIRE(group != NULL, ACL_ERROR_RT_INVALID_HANDLE, "task group %p %s", handle,
                am_handle_why(AM_KIND_TASK_GROUP, handle));
     am_lock(&am_models.lock);
+    expired = update_expire_locked(group);
     am_lock(&stream->queue.lock);
     rc = update_begin_locked(stream, group);
     am_unlock(&stream->queue.lock);
     am_unlock(&am_models.lock);
+    if (expired != NULL)
+        am_stream_put(expired);
     return rc;
 }
 

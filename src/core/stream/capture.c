@@ -189,6 +189,11 @@ aclError am_lane_attach(struct am_lane *lane, const struct am_recorder *recorder
     if (queue->is_closed)
         rc = am_fail(ACL_ERROR_RT_INVALID_HANDLE,
                      "the stream was destroyed by another thread");
+    else if (queue->recorder != NULL && queue->model == NULL)
+        rc = am_fail(ACL_ERROR_STREAM_TASK_GROUP_STATUS,
+                     "stream %d updates a task group; call aclmdlRICaptureTaskUpdateEnd "
+                     "first",
+                     lane->stream_id);
     else if (queue->recorder != NULL)
         rc = am_fail(ACL_ERROR_RT_STREAM_CAPTURED,
                      "stream %d is being captured already; end that capture with "

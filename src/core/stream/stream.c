@@ -30,6 +30,9 @@ static uint64_t n_held;
 /* The remedy for waits for captured streams. */
 #define NO_WAIT "synchronise or query after aclmdlRICaptureEnd"
 
+/* Room for one more model, or for the number of the others, in the text of a message. */
+#define HOLD_TEXT 64
+
 /* Between two checks of a function that a forced end waits for. */
 #define FORCE_INTERVAL (AM_SECOND / 10)
 
@@ -50,20 +53,34 @@ uint32_t am_stream_available(int32_t device)
     return n < am_setup.product->n_streams ? am_setup.product->n_streams - n : 0;
 }
 
-static aclError limit_check_locked(int32_t device, aclError code)
+/* "model 3 has 2, model 1 has 1": the newest first, and how many more there are. */
+static void holds_text_locked(int32_t device, char *text, size_t size)
     AM_REQUIRES(streams_lock)
 {
     const struct am_stream_hold *hold;
-    char models[256] = "";
+    unsigned n_more = 0;
     size_t n = 0;
+
+    text[0] = '\0';
+    LIST_FOREACH (hold, &streams[device].holds, all) {
+        if (n + HOLD_TEXT >= size)
+            n_more++;
+        else
+            n += (size_t)snprintf(text + n, size - n, "%smodel %u has %u",
+                                  n == 0 ? ": " : ", ", hold->model, hold->n);
+    }
+    if (n_more > 0)
+        snprintf(text + n, size - n, ", and %u older models", n_more);
+}
+
+static aclError limit_check_locked(int32_t device, aclError code)
+    AM_REQUIRES(streams_lock)
+{
+    char models[256];
 
     if (streams[device].n < am_setup.product->n_streams)
         return ACL_SUCCESS;
-    LIST_FOREACH (hold, &streams[device].holds, all) {
-        if (n < sizeof models)
-            n += (size_t)snprintf(models + n, sizeof models - n, "%smodel %u has %u",
-                                  n == 0 ? ": " : ", ", hold->model, hold->n);
-    }
+    holds_text_locked(device, models, sizeof models);
     return am_fail(code,
                    "stream resources are insufficient (207008): device %d has %u "
                    "streams, as many as %s allow; %u are the program's and models have "
