@@ -115,7 +115,8 @@ static void report_in_use(struct am_call *call, const struct am_object *object,
     f->advice = "wait for the work first: aclrtSynchronizeStream, or an event behind it";
     am_finding_at(f, "given up here", call->site);
     am_finding_at(f, "still used by this work", access->site);
-    if (am_models_captured(access->site, object->key, access->is_write, &captured))
+    if (am_models_captured(access->site, object->key, object->size, access->is_write,
+                           &captured))
         am_finding_at(f, "captured here", captured);
     am_finding_at(f, "made here", object->made);
     am_call_report(call, f);

@@ -82,11 +82,11 @@ void am_model_end(struct am_model *model);
 /* The stream ends, and with it a capture that it began. */
 void am_capture_leave(const struct am_agent *agent);
 /*
- * Where the access of a replay was captured: `replay` is its site, addr a byte of it.
- * False: it is no replay.
+ * Where the access of a replay was captured: `replay` is its site, and the access has a byte of
+ * this range.  False: it is no replay.
  */
-bool am_models_captured(struct am_site replay, uint64_t addr, bool is_write,
-                        struct am_site *ret_site);
+bool am_models_captured(struct am_site replay, uint64_t addr, uint64_t size,
+                        bool is_write, struct am_site *ret_site);
 
 /* The host waited for the stream: work that was captured on it may be missed. */
 void am_models_waited(const struct am_agent *agent);

@@ -631,19 +631,22 @@ static bool is_same_site(struct am_site a, struct am_site b)
     return a.stack == b.stack && a.thread == b.thread && a.api == b.api;
 }
 
-static const struct range *range_of(const struct task *task, uint64_t addr, bool is_write)
+/* The range of the task that shares bytes with this one; NULL: none. */
+static const struct range *range_of(const struct task *task, uint64_t addr, uint64_t size,
+                                    bool is_write)
 {
     for (size_t i = 0; i < task->n_ranges; i++) {
         const struct range *range = &task->ranges[i];
 
-        if (range->is_write == is_write && addr - range->addr < range->size)
+        if (range->is_write == is_write && addr < range->addr + range->size &&
+            range->addr < addr + size)
             return range;
     }
     return NULL;
 }
 
-bool am_models_captured(struct am_site replay, uint64_t addr, bool is_write,
-                        struct am_site *ret_site)
+bool am_models_captured(struct am_site replay, uint64_t addr, uint64_t size,
+                        bool is_write, struct am_site *ret_site)
 {
     const struct am_model *model;
 
@@ -653,7 +656,7 @@ bool am_models_captured(struct am_site replay, uint64_t addr, bool is_write,
         if (!is_same_site(model->replayed, replay))
             continue;
         for (size_t i = 0; i < model->n_tasks; i++)
-            if (range_of(&model->tasks[i], addr, is_write) != NULL) {
+            if (range_of(&model->tasks[i], addr, size, is_write) != NULL) {
                 *ret_site = model->tasks[i].site;
                 return true;
             }
@@ -703,11 +706,15 @@ static void piece_read(struct am_call *call, const struct am_piece *piece)
     TAILQ_FOREACH (model, &models, link)
         for (size_t i = 0; i < model->n_tasks; i++) {
             const struct task *task = &model->tasks[i];
+            const struct range *range =
+                model->lanes[task->lane].is_waited
+                    ? range_of(task, piece->addr, piece->size, true)
+                    : NULL;
 
-            if (!model->lanes[task->lane].is_waited ||
-                range_of(task, piece->addr, true) == NULL)
+            if (range == NULL)
                 continue;
-            report_lost(call, model, task, piece->addr);
+            report_lost(call, model, task,
+                        range->addr > piece->addr ? range->addr : piece->addr);
             return;
         }
 }
@@ -721,9 +728,9 @@ static void piece_write(const struct am_piece *piece)
         for (size_t i = 0; i < model->n_tasks; i++) {
             struct lane *lane = &model->lanes[model->tasks[i].lane];
 
-            if (!lane->is_waited || range_of(&model->tasks[i], piece->addr, true) == NULL)
-                continue;
-            am_lane_ran(lane);
+            if (lane->is_waited &&
+                range_of(&model->tasks[i], piece->addr, piece->size, true) != NULL)
+                am_lane_ran(lane);
         }
 }
 

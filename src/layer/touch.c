@@ -226,6 +226,7 @@ static void report_touch(const struct am_object *block, uint64_t addr, bool is_w
     struct am_site site = {.api = AM_API_COUNT,
                            .stack = am_stack_take_from(instruction),
                            .thread = (uint32_t)syscall(SYS_gettid)};
+    struct am_site captured;
     char text[160];
     char who[48];
 
@@ -238,6 +239,8 @@ static void report_touch(const struct am_object *block, uint64_t addr, bool is_w
     f.advice = "let the host wait for the stream first: aclrtSynchronizeStream";
     am_finding_at(&f, "touched here", site);
     am_finding_at(&f, "the queued work", other->site);
+    if (am_models_captured(other->site, addr, 1, other->is_write, &captured))
+        am_finding_at(&f, "captured here", captured);
     am_finding_at(&f, "made here", block->made);
     am_finding_report(&f);
 }

@@ -127,12 +127,13 @@ static void pinned_freed(bool is_fixed)
     MUST(aclrtDestroyStream(stream));
 }
 
-/* Freed while the replay may still run. */
+/* Freed while the replay may still run; the model reads the end of the block. */
 static void freed_while_running(bool is_fixed)
 {
     aclrtStream stream = stream_open();
-    void *from = block_open(SIZE), *to = block_open(SIZE);
-    aclmdlRI model = capture_copy(stream, to, from, ACL_MEMCPY_DEVICE_TO_DEVICE);
+    char *from = block_open(2 * SIZE);
+    void *to = block_open(SIZE);
+    aclmdlRI model = capture_copy(stream, to, from + SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE);
 
     MUST(aclmdlRIExecuteAsync(model, stream));
     if (is_fixed)
@@ -167,6 +168,25 @@ static void two_models(bool is_fixed)
     MUST(aclmdlRIDestroy(reads));
     MUST(aclrtFree(from));
     MUST(aclrtFree(shared));
+    MUST(aclrtFree(to));
+    MUST(aclrtDestroyStream(first));
+    MUST(aclrtDestroyStream(second));
+}
+
+/* Both models were captured on one stream, and are replayed on two. */
+static void two_models_of_a_stream(bool is_fixed)
+{
+    aclrtStream first = stream_open(), second = stream_open();
+    void *from = block_open(SIZE), *to = block_open(SIZE);
+    aclmdlRI one = capture_copy(first, to, from, ACL_MEMCPY_DEVICE_TO_DEVICE);
+    aclmdlRI two = capture_copy(first, to, from, ACL_MEMCPY_DEVICE_TO_DEVICE);
+
+    execute_on(one, first);
+    execute_on(two, is_fixed ? first : second);
+    MUST(aclrtSynchronizeDevice());
+    MUST(aclmdlRIDestroy(one));
+    MUST(aclmdlRIDestroy(two));
+    MUST(aclrtFree(from));
     MUST(aclrtFree(to));
     MUST(aclrtDestroyStream(first));
     MUST(aclrtDestroyStream(second));
@@ -232,12 +252,8 @@ static void pinned_touched(bool is_fixed)
     aclrtStream stream = stream_open();
     char *host = host_open(64 * 1024);
     void *to = block_open(64 * 1024);
-    aclmdlRI model;
+    aclmdlRI model = capture_copy(stream, to, host, ACL_MEMCPY_HOST_TO_DEVICE);
 
-    MUST(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
-    MUST(aclrtMemcpyAsync(to, 64 * 1024, host, 64 * 1024, ACL_MEMCPY_HOST_TO_DEVICE,
-                          stream));
-    MUST(aclmdlRICaptureEnd(stream, &model));
     MUST(aclrtLaunchHostFunc(stream, nothing, NULL));
     execute_on(model, stream);
     if (is_fixed)
@@ -252,21 +268,21 @@ static void pinned_touched(bool is_fixed)
 
 /* ---- work that did not run, models that stay ---- */
 
-MISTAKE void read_result(void *host, const void *block)
+MISTAKE void read_result(void *host, const void *block, size_t size)
 {
-    MUST(aclrtMemcpy(host, SIZE, block, SIZE, ACL_MEMCPY_DEVICE_TO_HOST));
+    MUST(aclrtMemcpy(host, size, block, size, ACL_MEMCPY_DEVICE_TO_HOST));
 }
 
-/* The side stream joined the capture; its work waits for a replay. */
+/* The side stream joined the capture; its work, on the end of the block, waits for a replay. */
 static void joined_stream(bool is_fixed)
 {
     aclrtStream stream = stream_open(), side = stream_open();
-    void *block = block_open(SIZE), *host = host_open(SIZE);
+    char *block = block_open(2 * SIZE), *host = host_open(2 * SIZE);
     aclmdlRI model;
 
     MUST(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
     order(side, stream);
-    set_on(side, block);
+    set_on(side, block + SIZE);
     order(stream, side);
     MUST(aclmdlRICaptureEnd(stream, &model));
     if (is_fixed) {
@@ -274,7 +290,7 @@ static void joined_stream(bool is_fixed)
         MUST(aclrtSynchronizeStream(stream));
     }
     MUST(aclrtSynchronizeStream(side));
-    read_result(host, block);
+    read_result(host, block, 2 * SIZE);
     MUST(aclmdlRIDestroy(model));
     MUST(aclrtFree(block));
     MUST(aclrtFreeHost(host));
@@ -516,10 +532,14 @@ const struct bug model_bugs[] = {
     BUG("model/freed-while-running", freed_while_running, "free-in-use", "still reads it",
         "capture_copy"),
     BUG("model/two-models", two_models, "race", "nothing orders the two", "capture_copy"),
+    BUG("model/two-of-a-stream", two_models_of_a_stream, "race",
+        "which a model captured on stream", "capture_copy"),
     BUG("model-streams/inside", inside_a_model, "race", "nothing orders the two",
         "set_on"),
     BUG("model/and-stream", model_and_stream, "race", "nothing orders the two", "set_on"),
     BUG("model/pinned-touched", pinned_touched, "race.host", "", "write_pinned",
+        .options = "--check all,no-uninit-read"),
+    BUG("model/pinned-captured", pinned_touched, "race.host", "", "capture_copy",
         .options = "--check all,no-uninit-read"),
     BUG("model-streams/joined", joined_stream, "work-captured", "never ran",
         "read_result"),
