@@ -6,18 +6,19 @@
 #include "layer/quarantine.h"
 #include "layer/waits.h"
 
-static void agent_end(struct am_agent *agent)
+static void agent_end(struct am_call *call, struct am_agent *agent)
 {
+    am_capture_leave(call, agent);
     am_functions_drop(agent, UINT64_MAX);
     am_agent_end(agent);
 }
 
-void am_stream_end(struct am_object *object)
+void am_stream_end(struct am_call *call, struct am_object *object)
 {
     if (object->kind != AM_OBJECT_STREAM)
         return;
     if (object->agent != NULL)
-        agent_end(object->agent);
+        agent_end(call, object->agent);
     object->agent = NULL;
 }
 
@@ -40,7 +41,7 @@ static void object_end(struct am_object *object, void *arg)
 {
     struct end *end = arg;
 
-    am_stream_end(object);
+    am_stream_end(end->call, object);
     if (object->bytes != NULL &&
         (object->kind == AM_OBJECT_PHYS || object->kind == AM_OBJECT_IMPORT))
         object->bytes->n_handles = 0;
@@ -54,7 +55,7 @@ static void object_end(struct am_object *object, void *arg)
 }
 
 /* Default streams of a context, of a device, or (0, -1) all of them. */
-static void default_agents_end(uint64_t context, int device)
+static void default_agents_end(struct am_call *call, uint64_t context, int device)
 {
     struct am_agent *agent;
     struct am_agent *next;
@@ -64,7 +65,7 @@ static void default_agents_end(uint64_t context, int device)
         if (agent->is_default && agent->handle != 0 &&
             (context == 0 || agent->context == context) &&
             (device < 0 || agent->device == device))
-            agent_end(agent);
+            agent_end(call, agent);
     }
 }
 
@@ -114,7 +115,7 @@ void am_after_destroy_context(struct am_call *call)
         if (object != NULL && !object->is_freed)
             object_end(object, &end);
     }
-    default_agents_end((uintptr_t)a->context, -1);
+    default_agents_end(call, (uintptr_t)a->context, -1);
 }
 
 /* What another thread makes while the device ends is not ended. */
@@ -146,7 +147,7 @@ void am_after_reset_device(struct am_call *call)
     am_quarantine_remove_device(a->deviceId);
     am_leaks_report(a->deviceId, 0, "the last aclrtResetDevice");
     am_objects_walk(is_ended, object_end, &end);
-    default_agents_end(0, a->deviceId);
+    default_agents_end(call, 0, a->deviceId);
 }
 
 static void everything_end(struct am_call *call, uint64_t serial)
@@ -157,7 +158,7 @@ static void everything_end(struct am_call *call, uint64_t serial)
     am_touch_forget_all();
     am_leaks_report(-1, 0, "aclFinalize");
     am_objects_walk(is_ended, object_end, &end);
-    default_agents_end(0, -1);
+    default_agents_end(call, 0, -1);
     am_functions_drop(NULL, serial);
 }
 

@@ -38,7 +38,7 @@ void am_call_add_range(struct am_call *call, const void *at, uint64_t size, bool
 bool am_descs_exist(void);
 
 /* ends.c: the work of the stream is done, or dropped. */
-void am_stream_end(struct am_object *object);
+void am_stream_end(struct am_call *call, struct am_object *object);
 
 /* functions.c */
 /*
@@ -80,7 +80,7 @@ void am_models_freed(const struct am_object *object);
 /* The model's object ends: it was destroyed, or its device was reset. */
 void am_model_end(struct am_model *model);
 /* The stream ends, and with it a capture that it began. */
-void am_capture_leave(const struct am_agent *agent);
+void am_capture_leave(struct am_call *call, struct am_agent *agent);
 /*
  * Where the access of a replay was captured: `replay` is its site, and the access has a byte of
  * this range.  False: it is no replay.

@@ -136,12 +136,6 @@ void am_model_end(struct am_model *model)
     free(model);
 }
 
-void am_capture_leave(const struct am_agent *agent)
-{
-    if (agent->capture != NULL && agent->capture->origin == agent)
-        am_model_end(agent->capture);
-}
-
 struct am_model *am_model_of(const void *handle)
 {
     struct am_object *object = am_handle_find(AM_OBJECT_MODEL, handle);
@@ -476,6 +470,28 @@ static bool is_lost_by(struct am_call *call, const struct am_model *model)
     return status == ACL_MODEL_RI_CAPTURE_STATUS_INVALIDATED ||
            (status == ACL_MODEL_RI_CAPTURE_STATUS_NONE &&
             call->id == AM_API_aclmdlRICaptureEnd);
+}
+
+void am_capture_leave(struct am_call *call, struct am_agent *agent)
+{
+    struct am_model *model = agent->capture;
+    struct am_finding *f;
+
+    if (model == NULL || model->origin != agent)
+        return;
+    if (!model->is_silent && !model->is_branch && !model->is_lost) {
+        f = am_call_finding(call);
+        am_finding_begin(f, AM_KIND_capture_lost,
+                         "stream 0x%" PRIx64
+                         " ended, and the capture that began on it is "
+                         "lost",
+                         agent->handle);
+        f->advice = "call aclmdlRICaptureEnd before the stream ends";
+        am_finding_at(f, "here", call->site);
+        am_finding_at(f, "the capture began here", model->began);
+        am_call_report(call, f);
+    }
+    am_model_end(model);
 }
 
 void am_models_refused(struct am_call *call)

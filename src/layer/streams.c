@@ -155,7 +155,7 @@ void am_after_destroy_stream(struct am_call *call)
         return;
     if (object->agent != NULL)
         am_host_joins_agent(object->agent);
-    am_stream_end(object);
+    am_stream_end(call, object);
     am_object_free(call, object);
 }
 

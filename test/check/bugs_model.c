@@ -324,6 +324,22 @@ static void waited_inside(bool is_fixed)
     MUST(aclrtDestroyStream(stream));
 }
 
+/* The first stream ends before its capture; the refused call behind it is of another stream. */
+static void origin_destroyed(bool is_fixed)
+{
+    aclrtStream stream = stream_open(), other = stream_open();
+    aclmdlRI model;
+
+    begin_capture(stream);
+    if (is_fixed) {
+        MUST(aclmdlRICaptureEnd(stream, &model));
+        MUST(aclmdlRIDestroy(model));
+    }
+    MUST(aclrtDestroyStream(stream));
+    (void)aclmdlRICaptureEnd(other, &model);
+    MUST(aclrtDestroyStream(other));
+}
+
 /* The side stream does not come back. */
 static void not_joined(bool is_fixed)
 {
@@ -545,6 +561,8 @@ const struct bug model_bugs[] = {
         "read_result"),
     BUG("model/waited-inside", waited_inside, "capture-lost", "failed with 107027",
         "begin_capture"),
+    BUG("model/origin-destroyed", origin_destroyed, "capture-lost",
+        "ended, and the capture", "begin_capture"),
     BUG("model-streams/not-joined", not_joined, "capture-lost", "failed with 107025",
         "begin_capture"),
     BUG("model/never-destroyed", never_destroyed, "leak.model", "1 captured model",
