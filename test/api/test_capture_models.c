@@ -133,9 +133,13 @@ static void a_group_has_operators_only(void **state)
     assert_acl_ok(aclmdlRICaptureTaskGrpBegin(stream));
     assert_acl(aclrtMemsetAsync(a, SIZE, 1, SIZE, stream),
                ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT);
-    (void)aclmdlRICaptureTaskGrpEnd(stream, &group);
-    if (aclmdlRICaptureEnd(stream, &model) == ACL_SUCCESS)
-        end_model(model);
+    assert_acl(aclmdlRICaptureTaskGrpEnd(stream, &group),
+               ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED);
+    assert_acl(aclmdlRICaptureTaskGrpBegin(stream),
+               ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED);
+    assert_acl(aclmdlRICaptureEnd(stream, &model),
+               ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED);
+    assert_null(model);
     assert_int_equal(capture_status(stream), NOT_CAPTURING);
     end_stream(stream);
     device_free(a);

@@ -52,7 +52,7 @@ static aclError capture_get_locked(struct am_stream *stream, struct am_model **r
     AM_REQUIRE(*ret_model != NULL, ACL_ERROR_RT_STREAM_NOT_CAPTURED,
                "stream %d is not being captured; a task group is part of a capture",
                stream->id);
-    return ACL_SUCCESS;
+    return am_capture_check_status(*ret_model);
 }
 
 static aclError begin_locked(struct am_stream *stream) AM_REQUIRES(am_models.lock)

@@ -52,7 +52,7 @@ static aclError lane_refuse(struct am_recorder *recorder, aclError code,
     return model_refuse(lane_of(recorder)->model, code, remedy);
 }
 
-static aclError status_check(struct am_model *model)
+aclError am_capture_check_status(struct am_model *model)
 {
     aclmdlRICaptureStatus status = model->status;
 
@@ -152,7 +152,7 @@ aclError am_lane_record(struct am_recorder *recorder, struct am_task *task)
     struct am_lane *lane = lane_of(recorder);
     struct am_place place = {lane->model->capture, lane->index, lane->n};
 
-    AM_TRY(status_check(lane->model));
+    AM_TRY(am_capture_check_status(lane->model));
     AM_TRY(group_check(lane));
     if (!task->is_captured)
         return model_refuse(lane->model, ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT,
@@ -399,7 +399,7 @@ static aclError model_end(struct am_model *model)
 
     am_lock(&am_models.lock);
     was_under_way = is_under_way(model);
-    rc = status_check(model);
+    rc = am_capture_check_status(model);
     if (was_under_way)
         am_n_captures--;
     model->status = ACL_MODEL_RI_CAPTURE_STATUS_NONE;
@@ -468,7 +468,7 @@ static aclError wait_locked(struct am_model *model, struct am_stream *stream,
     struct am_lane *lane;
     aclError rc;
 
-    AM_TRY(status_check(model));
+    AM_TRY(am_capture_check_status(model));
     AM_TRY(lane_find_locked(model, stream, &lane));
     am_lock(&stream->queue.lock);
     rc = stream->queue.recorder == &lane->recorder

@@ -40,6 +40,8 @@ static inline bool am_capture_is_under_way(void)
  */
 aclError am_capture_wait(struct am_stream *stream, struct am_task *wait,
                          const struct am_place *from, bool *ret_is_over);
+/* Fails if the capture is invalid, or has ended. */
+aclError am_capture_check_status(struct am_model *model);
 /* Whether the capture is still under way; fails with this code if it is. */
 aclError am_capture_check(uint64_t capture, aclError code, const char *remedy);
 
