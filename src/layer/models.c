@@ -21,6 +21,7 @@
 #include "layer/memory.h"
 #include "layer/models.h"
 #include "layer/order.h"
+#include "layer/waits.h"
 
 static TAILQ_HEAD(, am_model) models = TAILQ_HEAD_INITIALIZER(models);
 static size_t n_captures; /* under way, and streams that are bound to a model */
@@ -615,6 +616,8 @@ void am_before_destroy_model(struct am_call *call)
         am_report_freed(call, AM_KIND_double_free, object, 0, "modelRI");
     else
         am_call_ref_object(call, object);
+    if (object != NULL && !object->is_freed) /* replays, on any stream */
+        am_waits_begin(call, (struct am_awaited){.device = object->device});
 }
 
 /* The call waits for replays of the model. */
@@ -622,6 +625,7 @@ void am_after_destroy_model(struct am_call *call)
 {
     struct am_object *object = call->object;
 
+    am_waits_end(call);
     if (call->rc != ACL_SUCCESS || object == NULL || object->is_freed)
         return;
     am_model_end(object->model);

@@ -6,6 +6,7 @@
 #include "layer/memory.h"
 #include "layer/models.h"
 #include "layer/order.h"
+#include "layer/waits.h"
 
 static void report_reused(struct am_call *call, const struct range *range,
                           const struct am_object *area)
@@ -259,6 +260,7 @@ void am_before_execute_sync(struct am_call *call)
     model = am_model_of(a->modelRI);
     if (model != NULL)
         call->record = model_replay(call, call->agent, model);
+    am_waits_begin(call, (struct am_awaited){.device = call->device});
 }
 
 /* A replay that was refused: its order is unknown, and its functions do not run. */
@@ -278,6 +280,7 @@ void am_after_execute(struct am_call *call)
 
 void am_after_execute_sync(struct am_call *call)
 {
+    am_waits_end(call);
     if (call->rc == ACL_SUCCESS && call->record != NULL)
         am_host_joins_record(call->record);
     else
