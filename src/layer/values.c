@@ -144,6 +144,8 @@ static bool source_read(uint64_t addr, uint64_t *ret_value)
 /* What the call writes at this address; false: unknown. */
 static bool written_value(const struct am_call *call, uint64_t addr, uint64_t *ret_value)
 {
+    if (call->args == NULL) /* a replay */
+        return false;
     switch (call->id) {
     case AM_API_aclrtMemset:
     case AM_API_aclrtMemsetAsync: {

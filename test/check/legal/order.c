@@ -471,6 +471,35 @@ static void value_that_the_host_clears(bool is_fixed)
     MUST(aclrtFree(flag));
 }
 
+/* A captured fill clears a flag, in each replay. */
+static void value_that_a_model_clears(bool is_fixed)
+{
+    aclrtStream first = stream_open();
+    aclrtStream second = stream_open();
+    void *a = block_open(SIZE);
+    void *flag = block_open(64);
+    aclmdlRI model;
+
+    MUST(aclrtMemset(flag, 64, 0, 64));
+    MUST(aclmdlRICaptureBegin(second, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+    MUST(aclrtMemsetAsync(flag, 64, 0, 64, second));
+    MUST(aclmdlRICaptureEnd(second, &model));
+    for (int i = 0; i < 3; i++) {
+        set_on(first, a);
+        MUST(aclrtValueWrite(flag, 1, 0, first));
+        MUST(aclrtValueWait(flag, 1, ACL_VALUE_WAIT_EQ, second));
+        set_on(second, a);
+        MUST(aclmdlRIExecuteAsync(model, second));
+        MUST(aclrtSynchronizeStream(second));
+    }
+    read_back(a);
+    MUST(aclmdlRIDestroy(model));
+    MUST(aclrtDestroyStream(first));
+    MUST(aclrtDestroyStream(second));
+    MUST(aclrtFree(a));
+    MUST(aclrtFree(flag));
+}
+
 /* The stream that waited for a flag clears it, and hands the work back by an event. */
 static void value_that_the_waiter_clears(bool is_fixed)
 {
@@ -678,6 +707,7 @@ const struct bug legal_order[] = {
     LEGAL("values", values),
     LEGAL("value_waited_for_first", value_waited_for_first),
     LEGAL("value_that_the_host_clears", value_that_the_host_clears),
+    LEGAL("value_that_a_model_clears", value_that_a_model_clears),
     LEGAL("value_that_the_waiter_clears", value_that_the_waiter_clears),
     LEGAL("event_reset", event_reset),
     LEGAL("notifies", notifies),
