@@ -41,7 +41,7 @@ struct am_bytes {
     struct am_segments segments;
     uint32_t n_segments;
     uint32_t prune_at;       /* segments; 0: AM_SEGMENTS_MIN */
-    struct am_value *values; /* that streams wait for: values.h */
+    struct am_value *values; /* that streams wait for: values.c */
     uint64_t **written;      /* a page each: NULL, ALL, or a bit for each byte */
     uint8_t kind;            /* enum am_object_kind of what made them */
     bool is_shared;          /* another process, or a host view, may write them */

@@ -1,4 +1,4 @@
-/* See values.h. */
+/* Values in memory that streams wait for: order.h. */
 #include "layer/order.h"
 
 #include <string.h>

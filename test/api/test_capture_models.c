@@ -49,6 +49,14 @@ static void a_model_executes_synchronously(void **state)
 
 /* ---- task groups ---- */
 
+static aclmdlRI model_of_a_group(aclrtStream stream, aclrtTaskGrp *ret_group)
+{
+    begin_capture(stream, GLOBAL);
+    assert_acl_ok(aclmdlRICaptureTaskGrpBegin(stream));
+    assert_acl_ok(aclmdlRICaptureTaskGrpEnd(stream, ret_group));
+    return end_capture(stream);
+}
+
 static void an_empty_group_can_be_updated(void **state)
 {
     aclrtStream stream = make_stream(), update = make_stream();
@@ -82,10 +90,7 @@ static void an_update_ends_with_its_stream(void **state)
     aclrtTaskGrp group = NULL;
     aclmdlRI model;
 
-    begin_capture(stream, GLOBAL);
-    assert_acl_ok(aclmdlRICaptureTaskGrpBegin(stream));
-    assert_acl_ok(aclmdlRICaptureTaskGrpEnd(stream, &group));
-    model = end_capture(stream);
+    model = model_of_a_group(stream, &group);
     assert_acl_ok(aclmdlRICaptureTaskUpdateBegin(update, group));
     assert_acl(aclmdlRICaptureTaskUpdateBegin(stream, group),
                ACL_ERROR_STREAM_TASK_GROUP_STATUS);
@@ -103,10 +108,7 @@ static void a_stream_that_updates_a_group_is_not_captured(void **state)
     aclrtTaskGrp group = NULL;
     aclmdlRI model;
 
-    begin_capture(stream, GLOBAL);
-    assert_acl_ok(aclmdlRICaptureTaskGrpBegin(stream));
-    assert_acl_ok(aclmdlRICaptureTaskGrpEnd(stream, &group));
-    model = end_capture(stream);
+    model = model_of_a_group(stream, &group);
     assert_acl_ok(aclmdlRICaptureTaskUpdateBegin(update, group));
     assert_refused(aclmdlRICaptureBegin(update, GLOBAL),
                    ACL_ERROR_STREAM_TASK_GROUP_STATUS, "aclmdlRICaptureTaskUpdateEnd");
@@ -168,10 +170,7 @@ static void groups_are_for_captured_streams_and_updates_for_others(void **state)
                    "is not being captured");
     assert_refused(aclmdlRICaptureTaskGrpEnd(stream, &group),
                    ACL_ERROR_RT_STREAM_NOT_CAPTURED, "is not being captured");
-    begin_capture(stream, GLOBAL);
-    assert_acl_ok(aclmdlRICaptureTaskGrpBegin(stream));
-    assert_acl_ok(aclmdlRICaptureTaskGrpEnd(stream, &group));
-    model = end_capture(stream);
+    model = model_of_a_group(stream, &group);
     end_model(model);
     assert_acl(aclmdlRICaptureTaskUpdateBegin(stream, group),
                ACL_ERROR_RT_INVALID_HANDLE);
