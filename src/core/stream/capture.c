@@ -218,6 +218,86 @@ struct am_lane *am_lane_of(const struct am_model *model, const struct am_stream 
     return NULL;
 }
 
+void am_lane_release(struct am_lane *lane)
+{
+    struct am_stream *stream;
+
+    am_lock(&am_models.lock);
+    stream = lane->stream;
+    if (stream == NULL) {
+        am_unlock(&am_models.lock);
+        return;
+    }
+    am_lock(&stream->queue.lock);
+    lane->stream = NULL; /* am_lane_detach() has this lock alone */
+    if (stream->queue.recorder == &lane->recorder) {
+        stream->queue.recorder = NULL;
+        stream->queue.model = NULL;
+    }
+    am_unlock(&stream->queue.lock);
+    am_unlock(&am_models.lock);
+    am_stream_put(stream);
+}
+
+/* The capture is over, if there is one: no stream joins any more. */
+static bool status_end_locked(struct am_model *model) AM_REQUIRES(am_models.lock)
+{
+    bool was_under_way = is_under_way(model);
+
+    if (was_under_way)
+        am_n_captures--;
+    model->status = ACL_MODEL_RI_CAPTURE_STATUS_NONE;
+    return was_under_way;
+}
+
+/* The streams of a capture that is over are ordinary ones again. */
+static void lanes_detach(struct am_model *model)
+{
+    for (uint32_t i = 0; i < model->n_lanes; i++)
+        am_lane_release(model->lanes[i]);
+}
+
+/* The model was destroyed; functions of the program may be called. */
+static void parts_report(struct am_model *model)
+{
+    struct am_model_part *part;
+
+    am_lock(&model->lock);
+    model->is_reported = true; /* from now on parts are added alone, before the first */
+    part = LIST_FIRST(&model->parts);
+    am_unlock(&model->lock);
+    for (; part != NULL; part = LIST_NEXT(part, all)) {
+        if (part->destroyed != NULL)
+            part->destroyed(part);
+    }
+}
+
+/*
+ * Ends the capture, and takes the model from the list, with its handle and streams; false:
+ * another thread has. The list is left first: no capture begins any more then.
+ */
+static bool model_end_life(struct am_model *model)
+{
+    bool was_listed;
+
+    am_lock(&am_models.lock);
+    was_listed = model->is_listed;
+    if (was_listed) {
+        LIST_REMOVE(model, all);
+        am_named_unpublish(&model->named);
+    }
+    model->is_listed = false;
+    (void)status_end_locked(model);
+    am_unlock(&am_models.lock);
+    lanes_detach(model);
+    if (was_listed) {
+        am_stream_release(&model->hold, UINT32_MAX);
+        parts_report(model);
+        am_model_put(model);
+    }
+    return was_listed;
+}
+
 /* ---- begin and end ---- */
 
 void am_capture_start_locked(struct am_model *model, aclmdlRICaptureMode mode)
@@ -234,6 +314,7 @@ static aclError begin_locked(struct am_model *model, struct am_stream *stream,
                              aclmdlRICaptureMode mode) AM_REQUIRES(am_models.lock)
 {
     struct am_lane *lane;
+    aclError rc;
 
     AM_REQUIRE(model->is_listed, ACL_ERROR_RT_INVALID_HANDLE,
                "model %u was destroyed by another thread", model->id);
@@ -246,9 +327,11 @@ static aclError begin_locked(struct am_model *model, struct am_stream *stream,
                model->id, stream->id);
     AM_TRY(
         am_model_add_lane_locked(model, stream, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, &lane));
-    AM_TRY(am_lane_attach(lane, &lane_recorder));
-    am_capture_start_locked(model, mode);
-    return ACL_SUCCESS;
+    am_capture_start_locked(model, mode); /* first: other threads use the stream */
+    rc = am_lane_attach(lane, &lane_recorder);
+    if (rc != ACL_SUCCESS)
+        (void)status_end_locked(model);
+    return rc;
 }
 
 aclError am_capture_begin(struct am_stream *stream, aclmdlRICaptureMode mode,
@@ -271,8 +354,8 @@ aclError am_capture_begin(struct am_stream *stream, aclmdlRICaptureMode mode,
     am_unlock(&am_models.lock);
     if (into != NULL)
         return rc;
-    if (rc != ACL_SUCCESS && am_model_unlist(model))
-        am_model_put(model);
+    if (rc != ACL_SUCCESS)
+        (void)model_end_life(model);
     am_model_put(model);
     return rc;
 }
@@ -332,34 +415,6 @@ static aclError joined_check(const struct am_model *model)
     return ACL_SUCCESS;
 }
 
-void am_lane_release(struct am_lane *lane)
-{
-    struct am_stream *stream;
-
-    am_lock(&am_models.lock);
-    stream = lane->stream;
-    if (stream == NULL) {
-        am_unlock(&am_models.lock);
-        return;
-    }
-    am_lock(&stream->queue.lock);
-    lane->stream = NULL; /* am_lane_detach() has this lock alone */
-    if (stream->queue.recorder == &lane->recorder) {
-        stream->queue.recorder = NULL;
-        stream->queue.model = NULL;
-    }
-    am_unlock(&stream->queue.lock);
-    am_unlock(&am_models.lock);
-    am_stream_put(stream);
-}
-
-/* The streams are ordinary ones again; no stream joins any more. */
-static void lanes_detach(struct am_model *model)
-{
-    for (uint32_t i = 0; i < model->n_lanes; i++)
-        am_lane_release(model->lanes[i]);
-}
-
 /* The capture that the stream began, with a reference. */
 static aclError origin_get(struct am_stream *stream, struct am_model **ret_model)
 {
@@ -398,11 +453,8 @@ static aclError model_end(struct am_model *model)
     aclError rc;
 
     am_lock(&am_models.lock);
-    was_under_way = is_under_way(model);
     rc = am_capture_check_status(model);
-    if (was_under_way)
-        am_n_captures--;
-    model->status = ACL_MODEL_RI_CAPTURE_STATUS_NONE;
+    was_under_way = status_end_locked(model);
     am_unlock(&am_models.lock);
     if (was_under_way) /* or another thread has ended it */
         lanes_detach(model);
@@ -429,8 +481,8 @@ aclError am_capture_end(struct am_stream *stream, void **ret_model)
     rc = model_end(model);
     if (rc == ACL_SUCCESS)
         *ret_model = handle;
-    else if (am_model_unlist(model))
-        am_model_put(model);
+    else
+        (void)model_end_life(model);
     am_model_put(model);
     return rc;
 }
@@ -501,17 +553,7 @@ aclError am_capture_wait(struct am_stream *stream, struct am_task *wait,
 
 void am_capture_abandon(struct am_model *model)
 {
-    bool was_under_way;
-
-    am_lock(&am_models.lock);
-    was_under_way = is_under_way(model);
-    if (was_under_way)
-        am_n_captures--;
-    model->status = ACL_MODEL_RI_CAPTURE_STATUS_NONE;
-    am_unlock(&am_models.lock);
-    lanes_detach(model);
-    if (am_model_unlist(model))
-        am_model_put(model);
+    (void)model_end_life(model);
     am_model_put(model);
 }
 
@@ -529,10 +571,8 @@ aclError am_model_destroy(struct am_model *model)
                "model %u belongs to a conditional task of model %u, and ends with it",
                model->id, model->parent);
     AM_TRY(am_model_wait(model));
-    AM_REQUIRE(am_model_unlist(model), ACL_ERROR_RT_INVALID_HANDLE,
+    AM_REQUIRE(model_end_life(model), ACL_ERROR_RT_INVALID_HANDLE,
                "model %u was destroyed by another thread", model->id);
-    lanes_detach(model);
-    am_model_put(model);
     return ACL_SUCCESS;
 }
 

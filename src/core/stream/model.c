@@ -44,40 +44,6 @@ aclError am_model_make(int32_t device, struct am_model **ret_model)
     return ACL_SUCCESS;
 }
 
-/* The model was destroyed; functions of the program may be called. */
-static void parts_report(struct am_model *model)
-{
-    struct am_model_part *part;
-
-    am_lock(&model->lock);
-    model->is_reported = true; /* from now on parts are added alone, before the first */
-    part = LIST_FIRST(&model->parts);
-    am_unlock(&model->lock);
-    for (; part != NULL; part = LIST_NEXT(part, all)) {
-        if (part->destroyed != NULL)
-            part->destroyed(part);
-    }
-}
-
-bool am_model_unlist(struct am_model *model)
-{
-    bool was_listed;
-
-    am_lock(&am_models.lock);
-    was_listed = model->is_listed;
-    if (was_listed) {
-        LIST_REMOVE(model, all);
-        am_named_unpublish(&model->named);
-    }
-    model->is_listed = false;
-    am_unlock(&am_models.lock);
-    if (was_listed) {
-        am_stream_release(&model->hold, UINT32_MAX);
-        parts_report(model);
-    }
-    return was_listed;
-}
-
 void am_model_add_part(struct am_model *model, struct am_model_part *part)
 {
     am_lock(&model->lock);

@@ -155,8 +155,6 @@ void am_model_drop_lane_locked(struct am_model *model) AM_REQUIRES(am_models.loc
 aclError am_lane_append_locked(struct am_lane *lane, struct am_task *task);
 /* The model is complete: prepares executions. */
 void am_model_finish(struct am_model *model);
-/* Removes the model from the list, and its handle and streams; false: another thread has. */
-bool am_model_unlist(struct am_model *model);
 void am_model_add_part(struct am_model *model, struct am_model_part *part);
 
 aclError am_model_get(void *handle, struct am_model **ret_model);
