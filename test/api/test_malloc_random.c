@@ -300,7 +300,7 @@ static const char *crowd(struct worker *self)
     uint64_t random = self->index;
 
     worker_check(aclrtSetDevice(0) == ACL_SUCCESS);
-    for (int i = 0; i < 40000; i++) {
+    for (int i = 0; i < 10000; i++) {
         size_t size = (1 + random_to(&random, 6)) * CHUNK + 64;
         size_t found = 0;
         void *p = NULL;
