@@ -10,10 +10,10 @@
 #include "base/error.h"
 #include "base/machine.h"
 
-static const char magic[8] = "aclmemF1";
+#define HANDLE_MAGIC "aclmemF1"
 
 struct content {
-    char magic[sizeof magic];
+    char magic[8];
     uint8_t machine[AM_UUID_SIZE];
     struct am_share_handle ticket;
     struct am_port_place place;
@@ -41,7 +41,7 @@ aclError am_fabric_handle_print(int directory, const struct am_share_handle *tic
 {
     struct content content = {.ticket = *ticket};
 
-    memcpy(content.magic, magic, sizeof magic);
+    memcpy(content.magic, HANDLE_MAGIC, sizeof content.magic);
     am_machine_boot_id(content.machine);
     if (am_remote_is_wanted())
         AM_TRY(am_remote_start(directory, &content.place));
@@ -67,7 +67,7 @@ aclError am_fabric_handle_parse(const aclrtMemFabricHandle *handle,
     uint8_t machine[AM_UUID_SIZE];
 
     memcpy(&given, handle, sizeof given);
-    AM_REQUIRE(memcmp(given.magic, magic, sizeof magic) == 0 &&
+    AM_REQUIRE(memcmp(given.magic, HANDLE_MAGIC, sizeof given.magic) == 0 &&
                    memcmp(given.zero, zero.zero, sizeof zero.zero) == 0 &&
                    given.check == content_check(&given) && place_is_sane(&given.place),
                ACL_ERROR_RT_PARAM_INVALID,
