@@ -141,11 +141,24 @@ static void idle_sample(struct idle *idle, const struct am_thread *thread)
 }
 
 /*
+ * Whether the metadata has the stream at this function.  It does not if two threads submitted
+ * work at once and the library has another order, or if a call found the work done or dropped.
+ */
+static bool function_is_next(const struct function *function)
+{
+    const struct am_work *first = TAILQ_FIRST(&function->agent->works);
+
+    return function->end == NULL || (first != NULL && first->type == AM_WORK_WAIT &&
+                                     first->record == function->end);
+}
+
+/*
  * A function may notify the host, which knows from then on that the work before the function
  * is done.  So that no access of the host depends on how fast the function was, the function
  * is held until the thread that queued it needs it: a call waits for it, or polls; the thread
  * has ended, or has made CALLS_MAX calls; or the thread waits without a call.  The last
- * is assumed when the thread sleeps, or runs, for a while without a call.
+ * is assumed when the thread sleeps, or runs, for a while without a call.  No call is known
+ * to need a function that is not next.
  */
 static void function_hold_locked(const struct function *function)
 {
@@ -158,7 +171,8 @@ static void function_hold_locked(const struct function *function)
         launcher == am_thread_get())
         return;
     am_watch_function_held();
-    while (!launcher->is_ended && am_check.n_stopping == 0 &&
+    while (function_is_next(function) && !launcher->is_ended &&
+           am_check.n_stopping == 0 &&
            launcher->n_polls - function->n_polls < POLLS_MAX &&
            launcher->n_calls - launcher->n_polls <
                function->n_calls - function->n_polls + CALLS_MAX) {
