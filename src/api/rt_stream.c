@@ -78,15 +78,13 @@ aclError am_aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus *status)
 aclError am_aclrtStreamAbort(aclrtStream handle)
 {
     AM_GET(stream, handle);
-    am_stream_abort(stream);
-    return ACL_SUCCESS;
+    return am_stream_abort(stream);
 }
 
 aclError am_aclrtStreamStop(aclrtStream handle)
 {
     AM_GET(stream, handle);
-    am_stream_stop(stream);
-    return ACL_SUCCESS;
+    return am_stream_stop(stream);
 }
 
 aclError am_aclrtDeviceTaskAbort(int32_t deviceId, uint32_t ms)

@@ -179,6 +179,17 @@ static aclError sync_device_for_a_time(void)
     return aclrtSynchronizeDeviceWithTimeout(10);
 }
 
+static aclError abort_other(void)
+{
+    return aclrtStreamAbort(on.other);
+}
+
+/* It is not refused: it is the call after a fault. */
+static aclError abort_device(void)
+{
+    return aclrtDeviceTaskAbort(0, 0);
+}
+
 static aclError default_memset(void)
 {
     return aclrtMemsetAsync(on.b, SIZE, 1, SIZE, NULL);
@@ -420,6 +431,8 @@ static const struct row rows[] = {
      "aclrtSynchronizeDevice"},
     {"synchronising the device for a time", sync_device_for_a_time, ILLEGAL,
      ACL_ERROR_RT_STREAM_CAPTURED, "aclrtSynchronizeDeviceWithTimeout"},
+    {"aborting another stream", abort_other, ALLOWED, 0, NULL},
+    {"aborting the work of the device", abort_device, ALLOWED, 0, NULL},
     {"synchronising another device", sync_other_device, ALLOWED, 0, NULL},
     {"a memset on the default stream", default_memset, ILLEGAL,
      ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT, "instead of the default one"},

@@ -170,6 +170,16 @@ static aclError query_captured(void)
     return aclrtStreamQuery(on.stream, &status);
 }
 
+static aclError abort_captured(void)
+{
+    return aclrtStreamAbort(on.stream);
+}
+
+static aclError stop_captured(void)
+{
+    return aclrtStreamStop(on.stream);
+}
+
 static aclError sync_captured_event(void)
 {
     return aclrtSynchronizeEvent(on.inside);
@@ -247,6 +257,13 @@ static aclError sync_joined(void)
     return rc != ACL_SUCCESS ? rc : aclrtSynchronizeStream(on.side);
 }
 
+static aclError abort_joined(void)
+{
+    aclError rc = join_side();
+
+    return rc != ACL_SUCCESS ? rc : aclrtStreamAbort(on.side);
+}
+
 static aclError query_joined(void)
 {
     aclrtStreamStatus status;
@@ -310,6 +327,10 @@ static const struct row rows[] = {
      ACL_ERROR_RT_STREAM_CAPTURED, "aclrtSynchronizeStreamWithTimeout"},
     {"querying the captured stream", query_captured, ILLEGAL,
      ACL_ERROR_RT_STREAM_CAPTURED, "aclrtStreamQuery"},
+    {"aborting the captured stream", abort_captured, ILLEGAL,
+     ACL_ERROR_RT_STREAM_CAPTURED, "aclrtStreamAbort"},
+    {"stopping the captured stream", stop_captured, ILLEGAL, ACL_ERROR_RT_STREAM_CAPTURED,
+     "aclrtStreamStop"},
     {"synchronising a captured event", sync_captured_event, ILLEGAL,
      ACL_ERROR_RT_EVENT_CAPTURED, "aclrtSynchronizeEvent"},
     {"synchronising a captured event for a time", sync_captured_event_for_a_time, ILLEGAL,
@@ -329,6 +350,8 @@ static const struct row rows[] = {
     {"a copy on a joined stream", joined_copy, ALLOWED, 0, NULL},
     {"synchronising a joined stream", sync_joined, ILLEGAL, ACL_ERROR_RT_STREAM_CAPTURED,
      "aclrtSynchronizeStream"},
+    {"aborting a joined stream", abort_joined, ILLEGAL, ACL_ERROR_RT_STREAM_CAPTURED,
+     "aclrtStreamAbort"},
     {"querying a joined stream", query_joined, ILLEGAL, ACL_ERROR_RT_STREAM_CAPTURED,
      "aclrtStreamQuery"},
     {"a wait on a joined stream for an event of another stream", joined_wait_outside,

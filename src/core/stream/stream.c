@@ -27,8 +27,9 @@ static uint64_t next_serial; /* streams_lock */
 static uint64_t n_holds;     /* streams_lock, as the next one: of all devices */
 static uint64_t n_held;
 
-/* The remedy for waits for captured streams. */
+/* The remedies for waits for captured streams, and for aborting them. */
 #define NO_WAIT "synchronise or query after aclmdlRICaptureEnd"
+#define NO_ABORT "end it with aclmdlRICaptureEnd, then abort or stop the stream"
 
 /* Room for one more model, or for the number of the others, in the text of a message. */
 #define HOLD_TEXT 64
@@ -505,17 +506,21 @@ aclError am_stream_sync_device(int32_t device, int32_t timeout_ms, bool *ret_are
 }
 
 /* Launched tasks have begun, so they are not dropped. */
-void am_stream_abort(struct am_stream *stream)
+aclError am_stream_abort(struct am_stream *stream)
 {
+    AM_TRY(am_stream_refuse(stream, ACL_ERROR_RT_STREAM_CAPTURED, NO_ABORT));
     am_queue_drop(&stream->queue, false, AM_FOREVER);
+    return ACL_SUCCESS;
 }
 
-void am_stream_stop(struct am_stream *stream)
+aclError am_stream_stop(struct am_stream *stream)
 {
+    AM_TRY(am_stream_refuse(stream, ACL_ERROR_RT_STREAM_CAPTURED, NO_ABORT));
     am_lock(&stream->queue.lock);
     stream->queue.is_stopped = true; /* from now on nothing is launched */
     am_unlock(&stream->queue.lock);
-    am_stream_abort(stream);
+    am_queue_drop(&stream->queue, false, AM_FOREVER);
+    return ACL_SUCCESS;
 }
 
 aclError am_stream_query(struct am_stream *stream, bool *ret_is_idle)

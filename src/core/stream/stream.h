@@ -68,12 +68,15 @@ aclError am_stream_sync(struct am_stream *stream, int32_t timeout_ms,
 /* The same for all streams of a device. */
 aclError am_stream_sync_device(int32_t device, int32_t timeout_ms, bool *ret_are_synced);
 
-/* Drops what has not begun; a stopped stream takes nothing until it is synchronised. */
-void am_stream_abort(struct am_stream *stream);
-void am_stream_stop(struct am_stream *stream);
+/*
+ * Drops what has not begun; a stopped stream takes nothing until it is synchronised.  A captured
+ * stream refuses both.
+ */
+aclError am_stream_abort(struct am_stream *stream);
+aclError am_stream_stop(struct am_stream *stream);
 /*
  * The same for all streams of a device, and waits for functions of the program: true if all
- * streams were empty in time.
+ * streams were empty in time.  Captured work is not queued, so it stays.
  */
 bool am_stream_abort_device(int32_t device, uint64_t timeout_ns);
 
