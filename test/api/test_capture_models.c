@@ -436,6 +436,41 @@ static void conditional_tasks_are_checked(void **state)
     end_stream(stream);
 }
 
+static void a_conditional_task_takes_a_handle_of_its_own_model(void **state)
+{
+    aclrtStream stream = make_stream(), other = make_stream();
+    aclmdlRICondTaskParams params = {.type = ACL_MODEL_RI_COND_TYPE_IF, .size = 1};
+    aclmdlRI child = NULL;
+    aclmdlRICondHandle own;
+    uint64_t *condition;
+
+    params.modelRIArray = &child;
+    begin_capture(stream, RELAXED);
+    begin_capture(other, RELAXED);
+    own = cond_make(captured_into(stream), 0, &condition);
+    params.handle = cond_make(captured_into(other), 0, &condition);
+    assert_refused(aclmdlRIAddCondTask(params, stream, 0), ACL_ERROR_RT_PARAM_INVALID,
+                   "aclmdlRICondHandleCreate");
+    assert_null(child);
+    assert_int_equal(capture_status(stream), CAPTURING);
+    assert_int_equal(capture_status(other), CAPTURING);
+    /* A branch is a model of its own, too. */
+    cond_add(params.type, params.handle, other, &child, 1);
+    end_model(end_capture(stream));
+    assert_acl_ok(aclmdlRICaptureToModelRIBegin(stream, child, RELAXED));
+    assert_refused(aclmdlRIAddCondTask(params, stream, 0), ACL_ERROR_RT_PARAM_INVALID,
+                   "aclmdlRICondHandleCreate");
+    params.handle = own;
+    assert_refused(aclmdlRIAddCondTask(params, stream, 0), ACL_ERROR_RT_INVALID_HANDLE,
+                   "not alive");
+    params.handle = cond_make(child, 0, &condition);
+    assert_acl_ok(aclmdlRIAddCondTask(params, stream, 0));
+    (void)end_capture(stream);
+    end_model(end_capture(other));
+    end_stream(stream);
+    end_stream(other);
+}
+
 /* ---- destroy callbacks ---- */
 
 static void say_gone(void *marks)
@@ -630,6 +665,7 @@ int main(void)
         claim_both(a_while_runs_until_its_condition_is_zero),
         claim_both(conditions_nest_three_levels_deep),
         claim_both(conditional_tasks_are_checked),
+        claim_both(a_conditional_task_takes_a_handle_of_its_own_model),
         claim_both(destroying_a_model_calls_back),
         claim_both(a_model_lists_its_streams_and_tasks),
         claim_both(a_disabled_task_is_skipped_after_the_update),

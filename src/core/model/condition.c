@@ -17,6 +17,7 @@
 struct condition {
     struct am_named named;
     struct am_model_part part;
+    uint32_t model; /* its id */
     void *addr;
     int32_t device;
     uint64_t value;
@@ -65,6 +66,7 @@ aclError am_condition_create(struct am_model *model, uint32_t value, bool has_de
     AM_REQUIRE(condition != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a condition");
     condition->part.start = condition_start;
     condition->part.free = condition_free;
+    condition->model = model->id;
     condition->device = model->device;
     condition->value = value;
     condition->has_default = has_default;
@@ -270,27 +272,47 @@ static aclError children_make(struct branch *branch, const struct am_stream *str
     return ACL_SUCCESS;
 }
 
+static aclError branch_make(const aclmdlRICondTaskParams *params,
+                            const struct am_model *parent, struct branch **ret_branch)
+{
+    struct condition *condition;
+    struct branch *branch = NULL;
+    aclError rc = ACL_SUCCESS;
+
+    AM_TRY(condition_get(params->handle, &condition));
+    if (condition->model != parent->id)
+        rc = am_fail(ACL_ERROR_RT_PARAM_INVALID,
+                     "condition %p belongs to model %u, and the task to model %u; call "
+                     "aclmdlRICondHandleCreate for model %u",
+                     params->handle, condition->model, parent->id, parent->id);
+    else
+        branch =
+            am_sys_calloc(1, sizeof *branch + params->size * sizeof *branch->children);
+    if (rc == ACL_SUCCESS && branch == NULL)
+        rc = am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
+    if (rc != ACL_SUCCESS) {
+        condition_put(condition);
+        return rc;
+    }
+    am_task_init(&branch->task, &branch_ops);
+    branch->task.is_captured = true;
+    branch->condition = condition;
+    branch->type = params->type;
+    *ret_branch = branch;
+    return ACL_SUCCESS;
+}
+
 aclError am_condition_add_task(const aclmdlRICondTaskParams *params,
                                struct am_stream *stream)
 {
     struct am_model *parent = stream->queue.model;
-    struct condition *condition;
     struct branch *branch;
     aclError rc;
 
     AM_REQUIRE(parent != NULL, ACL_ERROR_RT_STREAM_NOT_CAPTURED,
                "stream %d is not being captured; a conditional task is part of a capture",
                stream->id);
-    AM_TRY(condition_get(params->handle, &condition));
-    branch = am_sys_calloc(1, sizeof *branch + params->size * sizeof *branch->children);
-    if (branch == NULL) {
-        condition_put(condition);
-        return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for a task");
-    }
-    am_task_init(&branch->task, &branch_ops);
-    branch->task.is_captured = true;
-    branch->condition = condition;
-    branch->type = params->type;
+    AM_TRY(branch_make(params, parent, &branch));
     rc = children_make(branch, stream, parent->id, params->size, params->modelRIArray);
     if (rc == ACL_SUCCESS)
         return am_stream_submit(stream, &branch->task);
