@@ -231,6 +231,7 @@ static void work_delete(struct am_work *work)
     am_work_drop(work);
     am_signal_put(work->signal);
     am_record_put(work->record);
+    am_value_wait_put(work->value);
     free(work);
 }
 
@@ -284,6 +285,8 @@ static bool work_can_run(const struct am_work *work)
     if (work->type != AM_WORK_WAIT || work->is_forced ||
         (work->signal != NULL && work->signal->is_shared))
         return true;
+    if (work->value != NULL)
+        return am_value_has_ended(work->value, &work->agent->clock, &work->host);
     return work->record != NULL ? work->record->is_complete : work->signal->is_set;
 }
 
@@ -320,6 +323,8 @@ static void wait_run(struct am_work *work)
         am_clock_join(&agent->clock, &record->clock);
         agent->is_order_unknown |= record->is_order_unknown;
     }
+    if (work->value != NULL && !am_value_join(work->value, &agent->clock, &work->host))
+        agent->is_order_unknown = true;
     if (work->is_forced || (signal != NULL && signal->is_shared)) {
         am_clock_join(&agent->clock, &host.released);
         agent->is_order_unknown = true;
@@ -375,6 +380,11 @@ static void all_progress(void)
     }
 }
 
+void am_order_progress(void)
+{
+    all_progress();
+}
+
 void am_record_complete(struct am_record *record, bool is_order_unknown)
 {
     record->is_complete = true;
@@ -384,6 +394,8 @@ void am_record_complete(struct am_record *record, bool is_order_unknown)
 
 void am_record_by_host(struct am_record *record)
 {
+    step_next(NULL);
+    host.version++;
     am_clock_join(&record->clock, &host.clock);
     am_record_complete(record, false);
 }
@@ -478,6 +490,7 @@ void am_work_queue(struct am_work *work)
         am_touch_watch(work->pieces[i].bytes);
     if (!is_open()) {
         am_work_drop(work);
+        am_value_wait_put(work->value);
     } else if (agent == NULL) {
         own_work_run(work);
         am_work_drop(work);
@@ -485,8 +498,10 @@ void am_work_queue(struct am_work *work)
         agent_learn(agent);
         work_run(work);
         am_work_drop(work);
+        am_value_wait_put(work->value);
     } else if (!work_enqueue(work)) {
         am_work_drop(work);
+        am_value_wait_put(work->value);
         if (work->record != NULL && work->type == AM_WORK_RECORD)
             am_record_complete(work->record, true);
     }
@@ -518,6 +533,18 @@ void am_agent_wait(struct am_call *call, struct am_agent *agent, struct am_recor
     am_work_queue(&work);
 }
 
+void am_agent_wait_value(struct am_call *call, struct am_agent *agent,
+                         struct am_value_wait *value)
+{
+    struct am_work work;
+
+    if (TAILQ_EMPTY(&agent->works))
+        agent_learn(agent); /* what the stream knows when it begins to wait */
+    am_work_begin(&work, AM_WORK_WAIT, call, agent);
+    work.value = value;
+    am_work_queue(&work);
+}
+
 /* ---- the host waits ---- */
 
 static bool is_pending(const struct am_agent *agent, const struct am_record *record)
@@ -544,13 +571,17 @@ static void works_force(struct am_agent *agent, const struct am_record *record, 
     struct am_work *work;
 
     while (is_pending(agent, record)) {
+        const struct am_record *awaited;
+
         work = TAILQ_FIRST(&agent->works);
-        if (work->record != NULL && depth < FORCE_DEPTH) {
-            record_force(work->record, depth + 1);
-            all_progress();
-            if (TAILQ_FIRST(&agent->works) != work)
-                continue;
-        }
+        awaited = work->value != NULL ? am_value_settle(work->value) : work->record;
+        if (awaited != NULL && depth < FORCE_DEPTH)
+            record_force(awaited, depth + 1);
+        if (TAILQ_FIRST(&agent->works) == work && work->value != NULL)
+            am_value_settle(work->value);
+        all_progress();
+        if (TAILQ_FIRST(&agent->works) != work)
+            continue;
         work->is_forced = true;
         agent_progress(agent);
         all_progress();
@@ -698,13 +729,17 @@ bool am_area_is_in_use(const struct am_object *area, struct am_access *ret_acces
 
 struct am_agent *am_wait_recorder(const struct am_work *wait)
 {
+    const struct am_record *record =
+        wait->value != NULL ? am_value_pending(wait->value, 0) : wait->record;
     struct am_agent *agent;
     const struct am_work *work;
 
+    if (record == NULL && wait->signal == NULL)
+        return NULL;
     TAILQ_FOREACH (agent, &am_agents, link) {
         TAILQ_FOREACH (work, &agent->works, link) {
-            if (work->type == AM_WORK_RECORD && work->record == wait->record &&
-                (wait->record != NULL || work->signal == wait->signal))
+            if (work->type == AM_WORK_RECORD && work->record == record &&
+                (record != NULL || work->signal == wait->signal))
                 return agent;
         }
     }

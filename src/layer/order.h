@@ -60,11 +60,12 @@ struct am_work {
     enum am_work_type type;
     struct am_site site;
     struct am_agent *agent;
-    struct am_signal *signal; /* of an event or notify; NULL: none */
-    struct am_record *record; /* that is recorded or waited for; NULL: of a notify */
-    struct am_clock host;     /* what the host knew when it was queued */
-    bool is_forced;           /* of a wait: it ended outside the model */
-    bool is_replay;           /* of a captured model; `captured` counts */
+    struct am_signal *signal;    /* of an event or notify; NULL: none */
+    struct am_record *record;    /* that is recorded or waited for; NULL: of a notify */
+    struct am_value_wait *value; /* that is waited for: values.c; NULL: none */
+    struct am_clock host;        /* what the host knew when it was queued */
+    bool is_forced;              /* of a wait: it ended outside the model */
+    bool is_replay;              /* of a captured model; `captured` counts */
     struct am_site captured;
     size_t n_pieces;
     size_t n_max;
@@ -162,9 +163,14 @@ void am_work_drop(struct am_work *work);
 /* Queues a record of the agent's position; NULL: no memory.  With a record: adds to it. */
 struct am_record *am_agent_record(struct am_call *call, struct am_agent *agent,
                                   struct am_record *record);
-/* Queues a wait of the agent's stream, for the end of a function or for a value. */
+/* Queues a wait of the agent's stream, for the end of a function. */
 void am_agent_wait(struct am_call *call, struct am_agent *agent,
                    struct am_record *record);
+/* The same for a value; the queued wait has the caller's reference. */
+void am_agent_wait_value(struct am_call *call, struct am_agent *agent,
+                         struct am_value_wait *value);
+/* Runs works that can run. */
+void am_order_progress(void);
 
 /* The host knows that the record was made; an agent's whole work is done. */
 void am_host_joins_record(struct am_record *record);
@@ -194,7 +200,7 @@ bool am_bytes_in_flight_at(struct am_bytes *bytes, uint64_t at, bool is_write,
 uint64_t am_order_version(void);
 /* Whether a stream waits for a record of it that is not queued; then *ret_site is where. */
 bool am_signal_is_in_use(const struct am_signal *signal, struct am_site *ret_site);
-/* The agent that has the pending record which ends a pending wait; NULL: none. */
+/* The agent that has a pending record which ends a pending wait; NULL: none. */
 struct am_agent *am_wait_recorder(const struct am_work *wait);
 /* Whether pending work of the agent begins after the function that this thread runs. */
 bool am_agent_is_behind_function(const struct am_agent *agent);
@@ -220,10 +226,11 @@ const char *am_agent_text(uint32_t number, char *text, size_t n);
 /*
  * Values in memory that streams wait for, aclrtValueWrite and aclrtValueWait: values.c.
  *
- * A location remembers its last writes.  A wait that the last write satisfies is for the
- * record of that write, or of an earlier one whose value the stream may still see; another
- * wait is for a record that a later write makes.  A copy inside the device writes an unknown
- * value, which is assumed to satisfy every wait.
+ * A location remembers its last writes, each with a record.  A wait is for the records of the
+ * values that may end it: of the writes so far, those that satisfy it and that the stream may
+ * still see when it begins to wait.  If none of these is sure to stay, the first later write
+ * that satisfies the wait is one more.  The stream then knows what all of these records know.
+ * A copy inside the device writes an unknown value, which is assumed to satisfy every wait.
  */
 /* A write of the agent's stream was queued; agent NULL: of the host, which is done. */
 void am_value_write(struct am_call *call, struct am_agent *agent, struct am_bytes *bytes,
@@ -235,6 +242,17 @@ void am_values_overwrite(struct am_call *call, struct am_agent *agent,
                          const struct am_piece *piece);
 void am_value_wait(struct am_call *call, struct am_agent *agent, struct am_bytes *bytes,
                    uint64_t at, uint64_t value, uint32_t flag);
+/* Whether the wait is over, for a stream that knows `begin` and `host`. */
+bool am_value_has_ended(const struct am_value_wait *wait, const struct am_clock *begin,
+                        const struct am_clock *host);
+/* The same, and what the stream knows then is joined; false: something unknown ended it. */
+bool am_value_join(const struct am_value_wait *wait, struct am_clock *clock,
+                   const struct am_clock *host);
+/* The wait is known to be over: by writes that ran in the model, or by this record. */
+struct am_record *am_value_settle(struct am_value_wait *wait);
+/* The nth record that is not complete and may end the wait; NULL: there are not so many. */
+struct am_record *am_value_pending(const struct am_value_wait *wait, unsigned n);
+void am_value_wait_put(struct am_value_wait *wait);
 
 /* access.c: the call has a declaration, and its accesses become the call's work.  False: it has none. */
 bool am_access_add(struct am_call *call);

@@ -7,29 +7,37 @@
 #include "layer/hooks.h"
 #include "layer/memory.h"
 
-struct value_wait {
-    struct value_wait *next;
-    uint64_t value;
-    uint32_t flag;
-    struct am_record *record;
-};
-
 struct value_write {
-    struct am_record *record; /* NULL: no memory */
+    struct am_record *record;
     uint64_t value;
     bool is_known; /* the value */
     uint32_t agent;
-    uint64_t step; /* of the record; 0: it did not run in the model at once */
 };
 
 #define WRITES_MAX 8
 
+struct writes {
+    uint32_t n;
+    struct value_write of[WRITES_MAX]; /* the last ones, the newest first */
+};
+
+struct am_value_wait {
+    uint32_t refs;
+    struct am_value_wait *next; /* of the same location */
+    uint64_t value;
+    uint32_t flag;
+    struct writes writes; /* before the wait */
+    struct am_record
+        *later;      /* of the first later write that satisfies it; NULL: none yet */
+    bool is_settled; /* it is over, though some writes are pending */
+    bool is_freed;   /* the memory is */
+};
+
 struct am_value {
     struct am_value *next; /* of the same bytes */
     uint64_t at;
-    struct value_write writes[WRITES_MAX]; /* the last ones, the newest first */
-    uint32_t n_writes;
-    struct value_wait *waits; /* that no write satisfies yet */
+    struct writes writes;
+    struct am_value_wait *waits; /* that a later write may end */
 };
 
 static bool is_satisfied(uint64_t is, uint64_t value, uint32_t flag)
@@ -63,55 +71,67 @@ static struct am_value *location_get(struct am_bytes *bytes, uint64_t at)
     return location;
 }
 
-static void record_add(struct am_call *call, struct am_agent *agent,
-                       struct am_record *record)
+void am_value_wait_put(struct am_value_wait *wait)
 {
-    if (agent != NULL)
-        am_agent_record(call, agent, record);
-    else
-        am_record_by_host(record);
+    if (wait == NULL || --wait->refs > 0)
+        return;
+    am_record_put(wait->later);
+    while (wait->writes.n > 0)
+        am_record_put(wait->writes.of[--wait->writes.n].record);
+    free(wait);
 }
 
-/* The newest write, of which the caller sets the value; the oldest one is forgotten. */
-static struct value_write *write_add(struct am_call *call, struct am_agent *agent,
-                                     struct am_value *location)
+/* The newest write, with its record; the oldest one is forgotten.  NULL: no memory. */
+static struct value_write *write_add(struct am_agent *agent, struct writes *writes)
 {
-    struct value_write *write = &location->writes[0];
+    struct am_record *record = am_record_make();
 
-    if (location->n_writes == WRITES_MAX)
-        am_record_put(location->writes[--location->n_writes].record);
-    memmove(write + 1, write, location->n_writes++ * sizeof *write);
-    *write = (struct value_write){.record = am_record_make()};
-    if (write->record == NULL)
-        return write;
-    record_add(call, agent, write->record);
-    if (agent != NULL)
-        write->agent = agent->number;
-    if (write->record->is_complete)
-        write->step = am_clock_get(&write->record->clock, write->agent);
-    return write;
+    if (record == NULL)
+        return NULL;
+    if (writes->n == WRITES_MAX)
+        am_record_put(writes->of[--writes->n].record);
+    memmove(&writes->of[1], &writes->of[0], writes->n++ * sizeof writes->of[0]);
+    writes->of[0] = (struct value_write){
+        .record = record,
+        .agent = agent != NULL ? agent->number : 0,
+    };
+    return &writes->of[0];
+}
+
+/* Waits that the write may end are for its record, too. */
+static void waits_end(struct am_value *location, const struct value_write *write)
+{
+    struct am_value_wait **link = &location->waits;
+
+    while (*link != NULL) {
+        struct am_value_wait *wait = *link;
+        bool ends =
+            !write->is_known || is_satisfied(write->value, wait->value, wait->flag);
+
+        if (!ends && wait->refs > 1) {
+            link = &wait->next;
+            continue;
+        }
+        *link = wait->next;
+        wait->later = am_record_get(write->record);
+        am_value_wait_put(wait);
+    }
 }
 
 static void location_write(struct am_call *call, struct am_agent *agent,
                            struct am_value *location, bool is_known, uint64_t value)
 {
-    struct value_write *write = write_add(call, agent, location);
-    struct value_wait **link = &location->waits;
+    struct value_write *write = write_add(agent, &location->writes);
 
+    if (write == NULL)
+        return;
     write->is_known = is_known;
     write->value = value;
-    while (*link != NULL) {
-        struct value_wait *wait = *link;
-
-        if (is_known && !is_satisfied(value, wait->value, wait->flag)) {
-            link = &wait->next;
-            continue;
-        }
-        *link = wait->next;
-        record_add(call, agent, wait->record);
-        am_record_put(wait->record);
-        free(wait);
-    }
+    waits_end(location, write);
+    if (agent != NULL)
+        am_agent_record(call, agent, write->record);
+    else
+        am_record_by_host(write->record);
 }
 
 void am_value_write(struct am_call *call, struct am_agent *agent, struct am_bytes *bytes,
@@ -183,54 +203,133 @@ void am_values_overwrite(struct am_call *call, struct am_agent *agent,
     }
 }
 
+/* ---- which writes end a wait ---- */
+
+/* Whether something that has this clock begins after the write. */
 static bool is_before(const struct value_write *write, const struct am_clock *clock)
 {
-    return write->step > 0 && am_clock_get(clock, write->agent) >= write->step;
+    uint64_t step = am_clock_get(&write->record->clock, write->agent);
+
+    return write->record->is_complete && am_clock_get(clock, write->agent) >= step;
 }
 
-/* Whether the agent can see the value: no later write is known to be done. */
-static bool is_visible(const struct am_value *location, uint32_t i,
-                       const struct am_agent *agent)
+/* Whether write i may end the wait, if no other value stands there. */
+static bool is_candidate(const struct am_value_wait *wait, uint32_t i)
 {
-    for (uint32_t k = 0; k < i; k++) {
-        const struct value_write *later = &location->writes[k];
+    const struct value_write *write = &wait->writes.of[i];
 
-        if (later->record == NULL || later->step == 0 ||
-            (is_before(&location->writes[i], &later->record->clock) &&
-             is_before(later, &agent->clock)))
+    return write->is_known ? is_satisfied(write->value, wait->value, wait->flag) : i == 0;
+}
+
+/* Whether the stream can see what write i wrote: it knows no write after that one. */
+static bool is_visible(const struct am_value_wait *wait, uint32_t i,
+                       const struct am_clock *begin, const struct am_clock *host)
+{
+    const struct writes *writes = &wait->writes;
+
+    for (uint32_t k = 0; k < writes->n; k++) {
+        const struct value_write *after = &writes->of[k];
+
+        if (k != i && is_before(&writes->of[i], &after->record->clock) &&
+            (is_before(after, begin) || is_before(after, host)))
             return false;
     }
-    return location->writes[i].step > 0;
+    return writes->of[i].record->is_complete;
 }
 
-/*
- * What ends a wait that the last write satisfies: that write, or an earlier one that the
- * agent may still see.  Then only what the records of all of them know is sure.
- */
-static void written_wait(struct am_call *call, struct am_agent *agent,
-                         const struct am_value *location, uint64_t value, uint32_t flag)
+/* Whether what write i wrote is sure to end the wait: other values are written before. */
+static bool is_sure(const struct am_value_wait *wait, uint32_t i)
 {
-    const struct value_write *last = &location->writes[0];
-    struct am_record *record =
-        last->step > 0 && TAILQ_EMPTY(&agent->works) ? am_record_make() : NULL;
+    const struct writes *writes = &wait->writes;
 
-    if (record == NULL) {
-        am_agent_wait(call, agent, last->record);
-        return;
+    for (uint32_t k = 0; k < writes->n; k++) {
+        if (writes->of[k].record->is_complete && !is_candidate(wait, k) &&
+            !is_before(&writes->of[k], &writes->of[i].record->clock))
+            return false;
     }
-    am_agent_joins_host(agent);
-    am_clock_join(&record->clock, &last->record->clock);
-    record->is_order_unknown = last->record->is_order_unknown;
-    record->is_complete = true;
-    for (uint32_t i = 1; i < location->n_writes; i++) {
-        const struct value_write *write = &location->writes[i];
+    return true;
+}
 
-        if (write->is_known && is_satisfied(write->value, value, flag) &&
-            is_visible(location, i, agent))
-            am_clock_meet(&record->clock, &write->record->clock);
+struct candidates {
+    uint32_t n; /* that ran in the model */
+    bool are_pending;
+    bool is_sure;
+    bool is_order_unknown;
+};
+
+/* What all records that may end the wait know is joined to `clock`; NULL: nothing is. */
+static struct candidates candidates_join(const struct am_value_wait *wait,
+                                         const struct am_clock *begin,
+                                         const struct am_clock *host,
+                                         struct am_clock *clock)
+{
+    struct candidates found = {0};
+    struct am_clock known = {0};
+    const struct am_record *ends[WRITES_MAX + 1];
+
+    for (uint32_t i = 0; i < wait->writes.n; i++) {
+        const struct am_record *record = wait->writes.of[i].record;
+
+        if (!is_candidate(wait, i))
+            continue;
+        found.are_pending |= !record->is_complete;
+        if (!is_visible(wait, i, begin, host))
+            continue;
+        found.is_sure |= is_sure(wait, i);
+        ends[found.n++] = record;
     }
-    am_agent_wait(call, agent, record);
-    am_record_put(record);
+    if (!found.is_sure && wait->later != NULL) {
+        found.are_pending |= !wait->later->is_complete;
+        found.is_sure = true;
+        if (wait->later->is_complete)
+            ends[found.n++] = wait->later;
+    }
+    for (uint32_t i = 0; i < found.n && clock != NULL; i++) {
+        if (i == 0)
+            am_clock_join(&known, &ends[i]->clock);
+        else
+            am_clock_meet(&known, &ends[i]->clock);
+        found.is_order_unknown |= ends[i]->is_order_unknown;
+    }
+    if (clock != NULL)
+        am_clock_join(clock, &known);
+    am_clock_free(&known);
+    return found;
+}
+
+bool am_value_has_ended(const struct am_value_wait *wait, const struct am_clock *begin,
+                        const struct am_clock *host)
+{
+    struct candidates found = candidates_join(wait, begin, host, NULL);
+
+    return wait->is_freed ||
+           (found.n > 0 && (wait->is_settled || (found.is_sure && !found.are_pending)));
+}
+
+bool am_value_join(const struct am_value_wait *wait, struct am_clock *clock,
+                   const struct am_clock *host)
+{
+    struct candidates found = candidates_join(wait, clock, host, clock);
+
+    return !wait->is_freed && !found.is_order_unknown;
+}
+
+struct am_record *am_value_settle(struct am_value_wait *wait)
+{
+    wait->is_settled = true;
+    return am_value_pending(wait, 0);
+}
+
+struct am_record *am_value_pending(const struct am_value_wait *wait, unsigned n)
+{
+    for (uint32_t i = 0; i < wait->writes.n; i++) {
+        struct am_record *record = wait->writes.of[i].record;
+
+        if (is_candidate(wait, i) && !record->is_complete && n-- == 0)
+            return record;
+    }
+    return wait->later != NULL && !wait->later->is_complete && n == 0 ? wait->later
+                                                                      : NULL;
 }
 
 bool am_value_is_noted(const struct am_bytes *bytes, uint64_t at)
@@ -242,31 +341,42 @@ bool am_value_is_noted(const struct am_bytes *bytes, uint64_t at)
     return location != NULL;
 }
 
+/* Waits that are over need no later write. */
+static void waits_forget(struct am_value *location, bool is_freed)
+{
+    struct am_value_wait **link = &location->waits;
+
+    while (*link != NULL) {
+        struct am_value_wait *wait = *link;
+
+        if (!is_freed && wait->refs > 1) {
+            link = &wait->next;
+            continue;
+        }
+        wait->is_freed = is_freed;
+        *link = wait->next;
+        am_value_wait_put(wait);
+    }
+}
+
 void am_value_wait(struct am_call *call, struct am_agent *agent, struct am_bytes *bytes,
                    uint64_t at, uint64_t value, uint32_t flag)
 {
     struct am_value *location = location_get(bytes, at);
-    struct value_write *last;
-    struct value_wait *wait;
+    struct am_value_wait *wait = location != NULL ? am_meta_alloc(sizeof *wait) : NULL;
 
-    if (location == NULL)
+    if (wait == NULL)
         return;
-    last = location->n_writes > 0 ? &location->writes[0] : NULL;
-    if (last != NULL && last->record != NULL &&
-        (!last->is_known || is_satisfied(last->value, value, flag))) {
-        written_wait(call, agent, location, value, flag);
-        return;
-    }
-    wait = am_meta_alloc(sizeof *wait);
-    if (wait == NULL || (wait->record = am_record_make()) == NULL) {
-        free(wait);
-        return;
-    }
+    wait->refs = 2;
     wait->value = value;
     wait->flag = flag;
+    wait->writes = location->writes;
+    for (uint32_t i = 0; i < wait->writes.n; i++)
+        am_record_get(wait->writes.of[i].record);
+    waits_forget(location, false);
     wait->next = location->waits;
     location->waits = wait;
-    am_agent_wait(call, agent, wait->record);
+    am_agent_wait_value(call, agent, wait);
 }
 
 void am_values_free(struct am_bytes *bytes)
@@ -274,17 +384,11 @@ void am_values_free(struct am_bytes *bytes)
     struct am_value *location;
 
     while ((location = bytes->values) != NULL) {
-        struct value_wait *wait;
-
-        while ((wait = location->waits) != NULL) {
-            location->waits = wait->next;
-            am_record_complete(wait->record, true);
-            am_record_put(wait->record);
-            free(wait);
-        }
         bytes->values = location->next;
-        while (location->n_writes > 0)
-            am_record_put(location->writes[--location->n_writes].record);
+        waits_forget(location, true);
+        while (location->writes.n > 0)
+            am_record_put(location->writes.of[--location->writes.n].record);
         free(location);
     }
+    am_order_progress();
 }

@@ -24,6 +24,7 @@
 
 #define POLL_MS 200
 #define CHAIN_MAX 32
+#define MARKS_MAX 256 /* streams that a call depends on, or a circle */
 
 struct am_wait {
     TAILQ_ENTRY(am_wait) link;
@@ -228,25 +229,45 @@ void am_waits_sleep_locked(void)
     am_check_wait(&begun, &until);
 }
 
-/* What the agent's work depends on next, if it is the end of a function. */
-static void agent_mark(const struct am_agent *agent)
-{
-    const struct am_work *first = NULL;
+static void agent_mark(const struct am_agent *agent, unsigned *n_left);
 
-    for (int i = 0; agent != NULL && i < CHAIN_MAX; i++) {
-        first = TAILQ_FIRST(&agent->works);
-        agent = first != NULL ? am_wait_recorder(first) : NULL;
+static void record_mark(const struct am_work *wait, unsigned *n_left)
+{
+    const struct am_agent *agent = am_wait_recorder(wait);
+
+    if (agent != NULL)
+        agent_mark(agent, n_left);
+    else if (wait->record != NULL)
+        wait->record->is_needed = true;
+}
+
+/* What the agent's work depends on next, if it is the end of a function. */
+static void agent_mark(const struct am_agent *agent, unsigned *n_left)
+{
+    const struct am_work *first = TAILQ_FIRST(&agent->works);
+    struct am_work wait = {0};
+
+    if (first == NULL || *n_left == 0)
+        return;
+    --*n_left;
+    if (first->value == NULL) {
+        wait = (struct am_work){.signal = first->signal, .record = first->record};
+        record_mark(&wait, n_left);
+        return;
     }
-    if (first != NULL && first->record != NULL)
-        first->record->is_needed = true;
+    for (unsigned n = 0; (wait.record = am_value_pending(first->value, n)) != NULL; n++)
+        record_mark(&wait, n_left);
 }
 
 static void wait_mark(const struct am_wait *wait)
 {
     struct am_agent *agent = NULL;
 
-    while ((agent = awaited_next(wait, agent)) != NULL)
-        agent_mark(agent);
+    while ((agent = awaited_next(wait, agent)) != NULL) {
+        unsigned n_left = MARKS_MAX;
+
+        agent_mark(agent, &n_left);
+    }
 }
 
 void am_waits_mark(void)

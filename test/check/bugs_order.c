@@ -680,6 +680,53 @@ static void value_in_memory(bool is_fixed)
     MUST(aclrtFree(value));
 }
 
+/* The value was in memory before another one is written: either ends the wait. */
+static void value_before_the_first(bool is_fixed)
+{
+    aclrtStream first = stream_open();
+    aclrtStream second = stream_open();
+    void *block = block_open(4096);
+    void *value = block_open(64);
+    uint64_t one = 1;
+
+    MUST(aclrtMemcpy(value, 64, &one, sizeof one, ACL_MEMCPY_HOST_TO_DEVICE));
+    MUST(aclrtMemsetAsync(block, 100, 1, 100, first));
+    MUST(aclrtValueWrite(value, 2, 0, first));
+    MUST(aclrtValueWait(value, is_fixed ? 2 : 1, ACL_VALUE_WAIT_GEQ, second));
+    write_on(second, block, 100);
+    MUST(aclrtSynchronizeDevice());
+    MUST(aclrtDestroyStream(first));
+    MUST(aclrtDestroyStream(second));
+    MUST(aclrtFree(block));
+    MUST(aclrtFree(value));
+}
+
+/* Two streams write the value that ends the wait; one of them is held back. */
+static void value_of_two_streams(bool is_fixed)
+{
+    aclrtStream first = stream_open();
+    aclrtStream second = stream_open();
+    aclrtStream third = stream_open();
+    void *block = block_open(4096);
+    void *value = block_open(64);
+    struct gate gate;
+
+    MUST(aclrtMemset(value, 64, 0, 64));
+    MUST(aclrtValueWrite(value, 1, 0, first));
+    gate_hold(&gate, third);
+    MUST(aclrtMemsetAsync(block, 100, 1, 100, third));
+    MUST(aclrtValueWrite(value, is_fixed ? 2 : 1, 0, third));
+    MUST(aclrtValueWait(value, is_fixed ? 2 : 1, ACL_VALUE_WAIT_EQ, second));
+    write_on(second, block, 100);
+    gate_let(&gate);
+    MUST(aclrtSynchronizeDevice());
+    MUST(aclrtDestroyStream(first));
+    MUST(aclrtDestroyStream(second));
+    MUST(aclrtDestroyStream(third));
+    MUST(aclrtFree(block));
+    MUST(aclrtFree(value));
+}
+
 const struct bug order_bugs[] = {
     BUG("race/no-event", no_event, "race", "which stream", "read_on"),
     BUG("race/addresses", addresses_in_memory, "race", "reads byte 1000",
@@ -709,6 +756,8 @@ const struct bug order_bugs[] = {
         .product = "A3"),
     BUG("race/value-small", value_too_small, "race", "wrote", "write_on"),
     BUG("race/value-there", value_in_memory, "race", "wrote", "write_on"),
+    BUG("race/value-before", value_before_the_first, "race", "wrote", "write_on"),
+    BUG("race/value-two", value_of_two_streams, "race", "wrote", "write_on"),
     BUG("race/persistent", persistent_stream, "race", "the host reads", "read_now"),
     BUG("none/halves", halves_of_a_block, "", "", ""),
     BUG("none/destroyed", destroyed_stream, "", "", ""),

@@ -27,8 +27,9 @@ static void op_print(int i, const struct op *op)
         [RESET_EARLY] = "aclrtResetEvent(early%2$d, s%1$d);",
         [RECORD_NOTIFY] = "aclrtRecordNotify(n%2$d, s%1$d);",
         [WAIT_NOTIFY] = "aclrtWaitAndResetNotify(n%2$d, s%1$d, 0);",
-        [WRITE_VALUE] = "aclrtValueWrite(&words[%2$d], 1, 0, s%1$d);",
-        [WAIT_VALUE] = "aclrtValueWait(&words[%2$d], 1, 0, s%1$d);",
+        [WRITE_VALUE] = "aclrtValueWrite(&words[%2$d], %4$d, 0, s%1$d);",
+        [WAIT_VALUE] = "aclrtValueWait(&words[%2$d], %4$d, %3$d, s%1$d);",
+        [HOST_VALUE] = "value = %4$d; aclrtMemcpy(&words[%2$d], 8, &value, 8, H2D);",
         [RENEW] = "aclrtDestroyEvent(e%2$d); aclrtCreateEventExWithFlag(&e%2$d, SYNC);",
         [RENEW_STREAM] = "aclrtDestroyStream(s%1$d); aclrtCreateStream(&s%1$d);",
         [SYNC_STREAM] = "synchronize_stream(s%1$d, %3$d);",
@@ -99,8 +100,6 @@ static int record_of(const struct program *p, int i)
     if (op->type == WAIT_NOTIFY)
         return nth_of(p, i, RECORD_NOTIFY, RECORD_NOTIFY,
                       count_before(p, i, WAIT_NOTIFY));
-    if (op->type == WAIT_VALUE)
-        return nth_of(p, i, WRITE_VALUE, WRITE_VALUE, 0);
     for (int k = i - 1; k >= 0 && (op->type == WAIT || op->type == SYNC_EVENT); k--) {
         if (p->op[k].what != op->what)
             continue;
@@ -118,6 +117,112 @@ static bool waits_for_stream(const struct op *op, int stream)
     return op->type == SYNC_DEVICE ||
            ((op->type == SYNC_STREAM || op->type == RENEW_STREAM) &&
             op->stream == stream);
+}
+
+/* ---- values ---- */
+
+static bool is_value_write(const struct op *op)
+{
+    return op->type == WRITE_VALUE || op->type == HOST_VALUE;
+}
+
+/* Whether operation k writes a value that ends the wait i. */
+static bool satisfies(const struct program *p, int k, int i)
+{
+    const struct op *wait = &p->op[i];
+    int value = p->op[k].part;
+
+    if (wait->alias == ACL_VALUE_WAIT_GEQ)
+        return value >= wait->part;
+    return wait->alias == ACL_VALUE_WAIT_EQ ? value == wait->part
+                                            : (value & wait->part) != 0;
+}
+
+/* Whether k ended before i began, in every execution. */
+static bool is_before(const struct order *o, int k, int i)
+{
+    return (o->work[i] & (uint64_t)1 << k) != 0;
+}
+
+static bool is_value_write_of(const struct program *p, int k, int i)
+{
+    return is_value_write(&p->op[k]) && p->op[k].what == p->op[i].what;
+}
+
+/*
+ * Whether some execution may end the wait i by the value that k writes: k is not after the
+ * wait, and no other value is written after k and before the wait begins.
+ */
+static bool is_visible(const struct program *p, const struct order *o, int k, int i)
+{
+    if (!is_value_write_of(p, k, i) || !satisfies(p, k, i) || is_before(o, i, k))
+        return false;
+    for (int n = 0; n < p->n; n++) {
+        if (is_value_write_of(p, n, i) && is_before(o, k, n) &&
+            (o->begin[i] & (uint64_t)1 << n) != 0)
+            return false;
+    }
+    return true;
+}
+
+/* Whether the wait is sure to end by the value that k writes, if it did not end before. */
+static bool does_end(const struct program *p, const struct order *o, int k, int i)
+{
+    if (!is_visible(p, o, k, i) ||
+        (k > i && p->op[k].type == WRITE_VALUE && p->op[k].stream != STREAM_LAST))
+        return false;
+    for (int n = 0; n < p->n; n++) {
+        if (is_value_write_of(p, n, i) && !satisfies(p, n, i) && !is_before(o, n, k) &&
+            !is_before(o, i, n))
+            return false;
+    }
+    return true;
+}
+
+/* What is before the end of the wait, whichever value ends it. */
+static uint64_t value_awaited(const struct program *p, const struct order *o, int i)
+{
+    uint64_t awaited = UINT64_MAX;
+
+    for (int k = 0; k < p->n; k++) {
+        if (is_visible(p, o, k, i))
+            awaited &= o->work[k] | (uint64_t)1 << k;
+    }
+    return awaited != UINT64_MAX ? awaited : 0;
+}
+
+/*
+ * Whether a wait for a value ends in every execution, and the layer guarantees its order: a
+ * value that is written later in the text may end it only if no earlier one is sure to, and
+ * then each other one is written after the first one.
+ */
+static bool is_value_sound(const struct program *p, const struct order *o, int i)
+{
+    bool is_sure = false;
+    bool is_sure_before;
+    int first = -1;
+
+    for (int k = 0; k < i; k++)
+        is_sure |= does_end(p, o, k, i);
+    is_sure_before = is_sure;
+    for (int k = i + 1; k < p->n; k++) {
+        if (!is_visible(p, o, k, i))
+            continue;
+        if (is_sure_before || (first >= 0 && !is_before(o, first, k)))
+            return false;
+        first = first >= 0 ? first : k;
+        is_sure |= does_end(p, o, k, i);
+    }
+    return is_sure;
+}
+
+static bool are_values_sound(const struct program *p, const struct order *o)
+{
+    for (int i = 0; i < p->n; i++) {
+        if (p->op[i].type == WAIT_VALUE && !is_value_sound(p, o, i))
+            return false;
+    }
+    return true;
 }
 
 static void op_order(const struct program *p, struct order *o, int i)
@@ -141,6 +246,8 @@ static void op_order(const struct program *p, struct order *o, int i)
             o->host[i] |= with_k;
     }
     o->begin[i] = o->work[i];
+    if (op->type == WAIT_VALUE)
+        awaited = value_awaited(p, o, i);
     if (is_on_stream(op))
         o->work[i] |= awaited;
 }
@@ -196,6 +303,19 @@ bool has_race(const struct program *p, const struct order *o)
     return false;
 }
 
+void races_print(const struct program *p)
+{
+    struct order o;
+
+    order_compute(p, &o);
+    for (int i = 0; i < p->n; i++) {
+        for (int k = 0; k < i; k++) {
+            if (is_race(p, &o, k, i))
+                printf("nothing orders op_%d and op_%d\n", k, i);
+        }
+    }
+}
+
 /* Whether both are about the same notify, or the same early event. */
 static bool are_paired(const struct op *a, const struct op *b)
 {
@@ -225,7 +345,7 @@ static bool is_sound(const struct program *p, const struct order *o)
                 return false;
         }
     }
-    return true;
+    return are_values_sound(p, o);
 }
 
 /* ---- the generator ---- */
@@ -235,7 +355,6 @@ struct generator {
     struct program *p;
     bool is_early[N_EARLY];  /* a wait is queued, and its record is not */
     bool was_early[N_EARLY]; /* the event was recorded, and not reset since */
-    int n_values;
 };
 
 static int below(struct generator *g, int n)
@@ -263,6 +382,14 @@ static bool is_kept(struct generator *g, int n_before)
     return false;
 }
 
+static void add_value(struct generator *g, enum type type, int stream, int word,
+                      int value)
+{
+    add(g, type, stream, word);
+    g->p->op[g->p->n - 1].part = value;
+    g->p->op[g->p->n - 1].alias = below(g, 3); /* ACL_VALUE_WAIT_GEQ, _EQ, _AND */
+}
+
 /* Records that early waits are for, before the host waits for anything. */
 static void early_end(struct generator *g)
 {
@@ -279,16 +406,18 @@ static void streams_order(struct generator *g, int from, int to)
     int n_before = g->p->n;
     int which = below(g, 6);
     int what = below(g, N_NOTIFIES);
+    int word = below(g, N_VALUES);
 
     if (which == 0) {
         add(g, RECORD_NOTIFY, from, what);
         add(g, WAIT_NOTIFY, to, what);
         if (is_kept(g, n_before))
             return;
-    } else if (which == 1 && g->n_values < N_VALUES) {
-        add(g, WRITE_VALUE, from, g->n_values);
-        add(g, WAIT_VALUE, to, g->n_values++);
-        return;
+    } else if (which <= 2) {
+        add_value(g, WRITE_VALUE, from, word, 1 + below(g, VALUE_MAX));
+        add_value(g, WAIT_VALUE, to, word, 1 + below(g, VALUE_MAX));
+        if (is_kept(g, n_before))
+            return;
     }
     what = below(g, N_EVENTS);
     add(g, RECORD, from, what);
@@ -341,12 +470,28 @@ static void early_reset(struct generator *g, int e)
     g->was_early[e] = !is_kept(g, n_before);
 }
 
+/* A value is written, or waited for, or waited for before it is written. */
+static void value_add(struct generator *g, int stream)
+{
+    int n_before = g->p->n;
+    int word = below(g, N_VALUES);
+    int which = below(g, 6);
+    int writer = which < 3 ? below(g, N_STREAMS) : STREAM_LAST;
+
+    if (which % 3 > 0)
+        add_value(g, WAIT_VALUE, stream, word, 1 + below(g, VALUE_MAX));
+    if (which % 3 != 1)
+        add_value(g, below(g, 3) > 0 ? WRITE_VALUE : HOST_VALUE, writer, word,
+                  below(g, VALUE_MAX + 1));
+    is_kept(g, n_before);
+}
+
 static void noise_add(struct generator *g)
 {
     int stream = below(g, N_STREAMS - 1);
     int e = below(g, N_EARLY);
 
-    switch (below(g, 7)) {
+    switch (below(g, 9)) {
     case 0:
         add(g, RECORD, stream, below(g, N_EVENTS));
         break;
@@ -361,6 +506,10 @@ static void noise_add(struct generator *g)
         break;
     case 4:
         streams_order(g, stream, below(g, N_STREAMS - 1));
+        break;
+    case 5:
+    case 6:
+        value_add(g, stream);
         break;
     default:
         if (!g->was_early[e]) {

@@ -17,7 +17,8 @@
 #define N_EVENTS 3
 #define N_EARLY 2 /* events that are waited for before their record */
 #define N_NOTIFIES 2
-#define N_VALUES 3  /* words that a stream writes once, and others wait for */
+#define N_VALUES 3 /* words that streams and the host write, and streams wait for */
+#define VALUE_MAX 3
 #define N_BUFFERS 3 /* the last one has two addresses */
 #define N_THREADS 3
 #define SIZE 64
@@ -37,10 +38,11 @@ enum type {
     RESET_EARLY,   /* stream, early event: later waits are for the next record */
     RECORD_NOTIFY, /* stream, notify */
     WAIT_NOTIFY,   /* stream, notify: the nth wait is for the nth record */
-    WRITE_VALUE,   /* stream, word */
-    WAIT_VALUE,    /* stream, word */
+    WRITE_VALUE,   /* stream, word, part: the value */
+    WAIT_VALUE,    /* stream, word, part: the value, alias: the condition */
     RENEW,         /* event: destroyed and made again */
     RENEW_STREAM,  /* stream: destroyed and made again */
+    HOST_VALUE,    /* word, part: the value */
     SYNC_STREAM,   /* stream; alias 1: by polling */
     SYNC_EVENT,    /* event; alias 1: by polling */
     SYNC_DEVICE,   /* alias 1: with a timeout */
@@ -52,7 +54,7 @@ struct op {
     int stream;
     int what;   /* the buffer, event, notify or word */
     int alias;  /* which address of the buffer */
-    int part;   /* of the buffer: 0 all, 1 the first half, 2 the second one */
+    int part;   /* of the buffer: 0 all, 1 the first half, 2 the second one; a value */
     int thread; /* of the host, that makes the call */
 };
 
@@ -79,6 +81,7 @@ void program_generate(uint64_t seed, struct program *p);
 /* Removes one synchronisation, so that a race is sure; false: none does. */
 bool program_break(struct program *p);
 void program_print(const struct program *p);
+void races_print(const struct program *p);
 void order_compute(const struct program *p, struct order *o);
 /* Whether i and k, k before i in the text, are accesses that nothing orders. */
 bool is_race(const struct program *p, const struct order *o, int k, int i);

@@ -3,11 +3,12 @@
  *     oracle [FIRST [COUNT]] | --print SEED | --crowd THREADS FIRST COUNT
  *
  * A generator makes small random programs of streams, events (recorded again, reset,
- * destroyed, waited for before the record), notifies, values that streams wait for, host
- * functions that hold a stream back, accesses through two mappings of the same memory,
- * accesses of the host, frees, mappings that end, threads of the host, and synchronisation
- * of every kind.  Brute force computes from the text of a program which pairs of operations
- * are ordered in every execution (oracle.c).  Then:
+ * destroyed, waited for before the record), notifies, values that streams wait for and that
+ * streams and the host write again, host functions that hold a stream back, accesses
+ * through two mappings of the same memory, accesses of the host, frees, mappings that end,
+ * threads of the host, and synchronisation of every kind.  Brute force computes from the
+ * text of a program which pairs of operations are ordered in every execution (oracle.c).
+ * Then:
  *     a program whose conflicting accesses are all ordered has no finding;
  *     one synchronisation that matters is removed: a race, or a free of memory in use, is
  *     reported, and every reported pair is one that nothing orders.
@@ -125,6 +126,7 @@ static void sync_run(const struct op *op)
 static void order_run(const struct op *op)
 {
     aclrtStream stream = x->stream[op->stream];
+    uint64_t value = (uint64_t)op->part;
 
     switch (op->type) {
     case RECORD:
@@ -149,10 +151,14 @@ static void order_run(const struct op *op)
         MUST(aclrtWaitAndResetNotify(x->notify[op->what], stream, 0));
         break;
     case WRITE_VALUE:
-        MUST(aclrtValueWrite(&x->words[op->what], 1, 0, stream));
+        MUST(aclrtValueWrite(&x->words[op->what], value, 0, stream));
         break;
     case WAIT_VALUE:
-        MUST(aclrtValueWait(&x->words[op->what], 1, 0, stream));
+        MUST(aclrtValueWait(&x->words[op->what], value, (uint32_t)op->alias, stream));
+        break;
+    case HOST_VALUE:
+        MUST(aclrtMemcpy(&x->words[op->what], sizeof value, &value, sizeof value,
+                         ACL_MEMCPY_HOST_TO_DEVICE));
         break;
     case RENEW:
         MUST(aclrtDestroyEvent(x->event[op->what]));
@@ -307,6 +313,7 @@ static bool is_bad(const char *what, uint64_t seed, const struct program *p,
 {
     printf("seed %llu: %s\n", (unsigned long long)seed, what);
     program_print(p);
+    races_print(p);
     printf("%s\n", found);
     return false;
 }
