@@ -22,8 +22,8 @@ class Over(unittest.TestCase):
     def tearDown(self):
         self.folder.cleanup()
 
-    def run_it(self, *arguments, code=0):
-        env = dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(HALF))
+    def run_it(self, *arguments, code=0, **variables):
+        env = dict(os.environ, LD_LIBRARY_PATH=os.path.dirname(HALF), **variables)
         done = subprocess.run([ACLMEM, "run"] + list(arguments), stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env)
         if done.returncode != code:
             raise AssertionError("%s: %d\n%s%s" % (arguments, done.returncode, done.stdout.decode(), done.stderr.decode()))
@@ -116,6 +116,12 @@ class Over(unittest.TestCase):
 
     def test_a_library_that_is_not_there_is_refused(self):
         self.assertIn("--over", self.run_it("--over", "/nowhere/lib.so", "true", code=2)[1])
+
+    def test_missing_layers_are_refused(self):
+        alone = os.path.join(self.folder.name, "libascendcl.so")
+        shutil.copy(OURS, alone)  # which the command uses, without libaclmem_layers.so beside it
+        err = self.run_it("--over", HALF, USER, "dlopen", code=2, LD_PRELOAD=alone)[1]
+        self.assertRegex(err, "--over: .*/libaclmem_layers.so, .*No such file")
 
 
 if __name__ == "__main__":

@@ -242,15 +242,38 @@ static void layers_set(const char *layers)
     free(value);
 }
 
+/* `path` has LAYERS_MAX bytes. */
+#define LAYERS_MAX (PATH_MAX + 32)
+static bool layers_library(char *path)
+{
+    char folder[PATH_MAX];
+
+    if (!library_folder(folder))
+        return false;
+    snprintf(path, LAYERS_MAX, "%s/libaclmem_layers.so", folder);
+    return true;
+}
+
+bool program_can_run_over(void)
+{
+    char path[LAYERS_MAX] = "libaclmem_layers.so";
+
+    if (layers_library(path) && access(path, R_OK) == 0)
+        return true;
+    fprintf(stderr, "aclmem run: --over: %s, which has the layers: %s\n", path,
+            strerror(errno));
+    return false;
+}
+
 /* The layers are preloaded, and the other library behind them. */
 static void over_set(const char *over)
 {
-    char folder[PATH_MAX];
-    char path[2 * PATH_MAX + 64];
+    char layers[LAYERS_MAX];
+    char path[LAYERS_MAX + PATH_MAX];
 
-    if (!library_folder(folder))
+    if (!layers_library(layers))
         return;
-    snprintf(path, sizeof path, "%s/libaclmem_layers.so:%s", folder, over);
+    snprintf(path, sizeof path, "%s:%s", layers, over);
     prepend("LD_PRELOAD", path);
     setenv("ACLMEM_OVER", over, 1);
 }

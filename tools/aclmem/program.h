@@ -43,6 +43,9 @@ int program_check(char **argv);
  */
 bool program_use_torch_npu(void);
 
+/* Whether the library of --over exists; false after printing where it was searched. */
+bool program_can_run_over(void);
+
 /*
  * Runs it to its end; what it finds is read into `findings` as it comes.  0, or the exit
  * code after saying what is wrong.

@@ -259,7 +259,7 @@ static int run(int argc, char **argv)
         return EXIT_USAGE;
     if (!options_agree())
         return EXIT_USAGE;
-    if (run_choice.over != NULL && !over_prepare())
+    if (run_choice.over != NULL && (!over_prepare() || !program_can_run_over()))
         return EXIT_USAGE;
     if (run_choice.has_torch_npu && !program_use_torch_npu())
         return EXIT_USAGE;
