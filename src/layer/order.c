@@ -574,11 +574,15 @@ static void works_force(struct am_agent *agent, const struct am_record *record, 
         const struct am_record *awaited;
 
         work = TAILQ_FIRST(&agent->works);
-        awaited = work->value != NULL ? am_value_settle(work->value) : work->record;
+        if (work->value != NULL) {
+            am_value_settle(work->value);
+            all_progress();
+            if (TAILQ_FIRST(&agent->works) != work)
+                continue;
+        }
+        awaited = work->value != NULL ? am_value_pending(work->value, 0) : work->record;
         if (awaited != NULL && depth < FORCE_DEPTH)
             record_force(awaited, depth + 1);
-        if (TAILQ_FIRST(&agent->works) == work && work->value != NULL)
-            am_value_settle(work->value);
         all_progress();
         if (TAILQ_FIRST(&agent->works) != work)
             continue;

@@ -248,8 +248,8 @@ bool am_value_has_ended(const struct am_value_wait *wait, const struct am_clock 
 /* The same, and what the stream knows then is joined; false: something unknown ended it. */
 bool am_value_join(const struct am_value_wait *wait, struct am_clock *clock,
                    const struct am_clock *host);
-/* The wait is known to be over: by writes that ran in the model, or by this record. */
-struct am_record *am_value_settle(struct am_value_wait *wait);
+/* The wait is known to be over, though writes that may have ended it are pending. */
+void am_value_settle(struct am_value_wait *wait);
 /* The nth record that is not complete and may end the wait; NULL: there are not so many. */
 struct am_record *am_value_pending(const struct am_value_wait *wait, unsigned n);
 void am_value_wait_put(struct am_value_wait *wait);

@@ -314,10 +314,9 @@ bool am_value_join(const struct am_value_wait *wait, struct am_clock *clock,
     return !wait->is_freed && !found.is_order_unknown;
 }
 
-struct am_record *am_value_settle(struct am_value_wait *wait)
+void am_value_settle(struct am_value_wait *wait)
 {
     wait->is_settled = true;
-    return am_value_pending(wait, 0);
 }
 
 struct am_record *am_value_pending(const struct am_value_wait *wait, unsigned n)
