@@ -143,13 +143,13 @@ static void idle_sample(struct idle *idle, const struct am_thread *thread)
 /*
  * Whether the metadata has the stream at this function.  It does not if two threads submitted
  * work at once and the library has another order, or if a call found the work done or dropped.
+ * A wait for a value may be pending though the stream goes on: am_agent_next_wait().
  */
 static bool function_is_next(const struct function *function)
 {
-    const struct am_work *first = TAILQ_FIRST(&function->agent->works);
+    const struct am_work *wait = am_agent_next_wait(function->agent);
 
-    return function->end == NULL || (first != NULL && first->type == AM_WORK_WAIT &&
-                                     first->record == function->end);
+    return function->end == NULL || (wait != NULL && wait->record == function->end);
 }
 
 /*

@@ -750,6 +750,17 @@ struct am_agent *am_wait_recorder(const struct am_work *wait)
     return NULL;
 }
 
+struct am_work *am_agent_next_wait(const struct am_agent *agent)
+{
+    struct am_work *work;
+
+    TAILQ_FOREACH (work, &agent->works, link) {
+        if (work->type == AM_WORK_WAIT && work->value == NULL)
+            return work;
+    }
+    return NULL;
+}
+
 bool am_agent_is_behind_function(const struct am_agent *agent)
 {
     const struct am_agent *own = am_function_agent();

@@ -204,6 +204,11 @@ bool am_signal_is_in_use(const struct am_signal *signal, struct am_site *ret_sit
 struct am_agent *am_wait_recorder(const struct am_work *wait);
 /* Whether pending work of the agent begins after the function that this thread runs. */
 bool am_agent_is_behind_function(const struct am_agent *agent);
+/*
+ * The agent's first pending wait that is not for a value; NULL: none.  A wait for a value is
+ * pending in the model until all writes that may end it ran, and over in truth before.
+ */
+struct am_work *am_agent_next_wait(const struct am_agent *agent);
 /* Whether nothing that is queued ends a pending wait. */
 bool am_wait_is_stalled(const struct am_work *wait);
 /* Whether the agent's first wait depends on a wait that nothing queued ends. */

@@ -245,18 +245,20 @@ static void record_mark(const struct am_work *wait, unsigned *n_left)
 static void agent_mark(const struct am_agent *agent, unsigned *n_left)
 {
     const struct am_work *first = TAILQ_FIRST(&agent->works);
+    const struct am_work *next = am_agent_next_wait(agent);
     struct am_work wait = {0};
 
     if (first == NULL || *n_left == 0)
         return;
     --*n_left;
-    if (first->value == NULL) {
-        wait = (struct am_work){.signal = first->signal, .record = first->record};
+    if (next != NULL)
+        record_mark(next, n_left);
+    for (unsigned n = 0; first->value != NULL; n++) {
+        wait.record = am_value_pending(first->value, n);
+        if (wait.record == NULL)
+            break;
         record_mark(&wait, n_left);
-        return;
     }
-    for (unsigned n = 0; (wait.record = am_value_pending(first->value, n)) != NULL; n++)
-        record_mark(&wait, n_left);
 }
 
 static void wait_mark(const struct am_wait *wait)
