@@ -731,23 +731,29 @@ bool am_area_is_in_use(const struct am_object *area, struct am_access *ret_acces
     return false;
 }
 
-struct am_agent *am_wait_recorder(const struct am_work *wait)
+struct am_agent *am_record_recorder(const struct am_record *record,
+                                    const struct am_signal *signal)
 {
-    const struct am_record *record =
-        wait->value != NULL ? am_value_pending(wait->value, 0) : wait->record;
     struct am_agent *agent;
     const struct am_work *work;
 
-    if (record == NULL && wait->signal == NULL)
+    if (record == NULL && signal == NULL)
         return NULL;
     TAILQ_FOREACH (agent, &am_agents, link) {
         TAILQ_FOREACH (work, &agent->works, link) {
             if (work->type == AM_WORK_RECORD && work->record == record &&
-                (record != NULL || work->signal == wait->signal))
+                (record != NULL || work->signal == signal))
                 return agent;
         }
     }
     return NULL;
+}
+
+struct am_agent *am_wait_recorder(const struct am_work *wait)
+{
+    return am_record_recorder(wait->value != NULL ? am_value_pending(wait->value, 0)
+                                                  : wait->record,
+                              wait->signal);
 }
 
 struct am_work *am_agent_next_wait(const struct am_agent *agent)
@@ -755,7 +761,7 @@ struct am_work *am_agent_next_wait(const struct am_agent *agent)
     struct am_work *work;
 
     TAILQ_FOREACH (work, &agent->works, link) {
-        if (work->type == AM_WORK_WAIT && work->value == NULL)
+        if (work->type == AM_WORK_WAIT && work->value == NULL && !work_can_run(work))
             return work;
     }
     return NULL;

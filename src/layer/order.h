@@ -89,6 +89,7 @@ struct am_agent {
     struct am_clock clock;
     uint64_t step;         /* the last one */
     uint64_t host_version; /* of the host's clock when it was joined last */
+    uint64_t marked;       /* waits.c: the walk that came here last */
     struct am_works works; /* pending; the first one is a wait */
     struct am_site made;
     struct am_model *capture; /* that the stream takes part in; NULL: none */
@@ -202,11 +203,15 @@ uint64_t am_order_version(void);
 bool am_signal_is_in_use(const struct am_signal *signal, struct am_site *ret_site);
 /* The agent that has a pending record which ends a pending wait; NULL: none. */
 struct am_agent *am_wait_recorder(const struct am_work *wait);
+/* The same for a record, or (record NULL) for a notify. */
+struct am_agent *am_record_recorder(const struct am_record *record,
+                                    const struct am_signal *signal);
 /* Whether pending work of the agent begins after the function that this thread runs. */
 bool am_agent_is_behind_function(const struct am_agent *agent);
 /*
- * The agent's first pending wait that is not for a value; NULL: none.  A wait for a value is
- * pending in the model until all writes that may end it ran, and over in truth before.
+ * The agent's first pending wait that is not for a value, and that does not end by itself;
+ * NULL: none.  A wait for a value is pending in the model until all writes that may end it
+ * ran, and over in truth before.
  */
 struct am_work *am_agent_next_wait(const struct am_agent *agent);
 /* Whether nothing that is queued ends a pending wait. */

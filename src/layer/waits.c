@@ -24,7 +24,7 @@
 
 #define POLL_MS 200
 #define CHAIN_MAX 32
-#define MARKS_MAX 256 /* streams that a call depends on, or a circle */
+#define DEPTH_MAX 128 /* streams that wait for each other */
 
 struct am_wait {
     TAILQ_ENTRY(am_wait) link;
@@ -170,9 +170,7 @@ static struct am_agent *awaited_next(const struct am_wait *wait, struct am_agent
     const struct am_awaited *w = &wait->awaited;
 
     if (w->signal != NULL)
-        return agent == NULL ? am_wait_recorder(&(struct am_work){.signal = w->signal,
-                                                                  .record = wait->record})
-                             : NULL;
+        return agent == NULL ? am_record_recorder(wait->record, w->signal) : NULL;
     agent = agent == NULL ? TAILQ_FIRST(&am_agents) : TAILQ_NEXT(agent, link);
     for (; agent != NULL; agent = TAILQ_NEXT(agent, link)) {
         if (TAILQ_EMPTY(&agent->works))
@@ -229,47 +227,46 @@ void am_waits_sleep_locked(void)
     am_check_wait(&begun, &until);
 }
 
-static void agent_mark(const struct am_agent *agent, unsigned *n_left);
+static uint64_t n_walks;
 
-static void record_mark(const struct am_work *wait, unsigned *n_left)
+static void agent_mark(struct am_agent *agent, unsigned depth);
+
+static void record_mark(struct am_record *record, const struct am_signal *signal,
+                        unsigned depth)
 {
-    const struct am_agent *agent = am_wait_recorder(wait);
+    struct am_agent *agent = am_record_recorder(record, signal);
 
     if (agent != NULL)
-        agent_mark(agent, n_left);
-    else if (wait->record != NULL)
-        wait->record->is_needed = true;
+        agent_mark(agent, depth + 1);
+    else if (record != NULL)
+        record->is_needed = true;
 }
 
 /* What the agent's work depends on next, if it is the end of a function. */
-static void agent_mark(const struct am_agent *agent, unsigned *n_left)
+static void agent_mark(struct am_agent *agent, unsigned depth)
 {
     const struct am_work *first = TAILQ_FIRST(&agent->works);
     const struct am_work *next = am_agent_next_wait(agent);
-    struct am_work wait = {0};
+    struct am_record *record;
 
-    if (first == NULL || *n_left == 0)
+    if (first == NULL || agent->marked == n_walks || depth == DEPTH_MAX)
         return;
-    --*n_left;
+    agent->marked = n_walks;
     if (next != NULL)
-        record_mark(next, n_left);
-    for (unsigned n = 0; first->value != NULL; n++) {
-        wait.record = am_value_pending(first->value, n);
-        if (wait.record == NULL)
-            break;
-        record_mark(&wait, n_left);
-    }
+        record_mark(next->record, next->signal, depth);
+    if (first->value == NULL)
+        return;
+    for (unsigned n = 0; (record = am_value_pending(first->value, n)) != NULL; n++)
+        record_mark(record, NULL, depth);
 }
 
 static void wait_mark(const struct am_wait *wait)
 {
     struct am_agent *agent = NULL;
 
-    while ((agent = awaited_next(wait, agent)) != NULL) {
-        unsigned n_left = MARKS_MAX;
-
-        agent_mark(agent, &n_left);
-    }
+    n_walks++;
+    while ((agent = awaited_next(wait, agent)) != NULL)
+        agent_mark(agent, 0);
 }
 
 void am_waits_mark(void)
