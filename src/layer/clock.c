@@ -38,16 +38,20 @@ bool am_clock_fits(const struct am_clock *clock, const struct am_clock *other)
     return other->n <= clock->n;
 }
 
+void am_clock_raise_step(struct am_clock *clock, uint32_t agent, uint64_t step)
+{
+    uint64_t old = am_clock_get(clock, agent);
+
+    while (step > old &&
+           !__atomic_compare_exchange_n(&clock->step[agent], &old, step, false,
+                                        __ATOMIC_RELAXED, __ATOMIC_RELAXED))
+        ;
+}
+
 void am_clock_raise(struct am_clock *clock, const struct am_clock *other)
 {
-    for (uint32_t i = 0; i < other->n; i++) {
-        uint64_t step = am_clock_get(clock, i);
-
-        while (other->step[i] > step &&
-               !__atomic_compare_exchange_n(&clock->step[i], &step, other->step[i], false,
-                                            __ATOMIC_RELAXED, __ATOMIC_RELAXED))
-            ;
-    }
+    for (uint32_t i = 0; i < other->n; i++)
+        am_clock_raise_step(clock, i, other->step[i]);
 }
 
 void am_clock_meet(struct am_clock *clock, const struct am_clock *other)

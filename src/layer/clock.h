@@ -23,6 +23,8 @@ void am_clock_join(struct am_clock *clock, const struct am_clock *other);
  * the new steps, each of which is known.  `other` must fit: no memory is allocated.
  */
 void am_clock_raise(struct am_clock *clock, const struct am_clock *other);
+/* The same for one step. */
+void am_clock_raise_step(struct am_clock *clock, uint32_t agent, uint64_t step);
 bool am_clock_fits(const struct am_clock *clock, const struct am_clock *other);
 /* Keeps what both know. */
 void am_clock_meet(struct am_clock *clock, const struct am_clock *other);

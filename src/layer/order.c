@@ -14,11 +14,12 @@ struct am_agents am_agents = TAILQ_HEAD_INITIALIZER(am_agents);
 
 static struct {
     struct am_clock clock;
-    _Atomic uint64_t version; /* of the clock */
-    uint64_t *steps;   /* the last step of each number, over its agents that ended */
-    uint64_t *handles; /* of the stream that has the number */
-    uint32_t n;        /* numbers that were used */
-    uint32_t *spare;   /* numbers that are free */
+    uint64_t version;      /* of the clock */
+    atomic_bool is_raised; /* the clock was, by hooks that share, since this version */
+    uint64_t *steps;       /* the last step of each number, over its agents that ended */
+    uint64_t *handles;     /* of the stream that has the number */
+    uint32_t n;            /* numbers that were used */
+    uint32_t *spare;       /* numbers that are free */
     uint32_t n_spare;
     uint64_t n_queued;        /* works so far */
     size_t n_pending;         /* works that stand in lists */
@@ -300,6 +301,7 @@ static void record_run(struct am_work *work)
     if (record != NULL) {
         am_clock_join(&record->clock, &agent->clock);
         record->is_order_unknown |= agent->is_order_unknown;
+        record->n_learned = agent->n_learned;
         record->is_complete = --record->n_pending == 0;
     } else if (!signal->is_set) {
         am_clock_free(&signal->clock);
@@ -319,6 +321,7 @@ static void wait_run(struct am_work *work)
     struct am_signal *signal = work->signal;
     struct am_agent *agent = work->agent;
 
+    agent->n_learned++;
     if (record != NULL) {
         am_clock_join(&agent->clock, &record->clock);
         agent->is_order_unknown |= record->is_order_unknown;
@@ -434,24 +437,49 @@ static void own_work_run(struct am_work *work)
     host.version++;
 }
 
+/*
+ * Hooks that share the metadata change no version: the host's cache line would move from one
+ * processor to the next at each wait.
+ */
+static void host_was_raised(void)
+{
+    if (!atomic_load_explicit(&host.is_raised, memory_order_relaxed))
+        atomic_store_explicit(&host.is_raised, true, memory_order_relaxed);
+}
+
 /* What the host knows, the agent knows from now on. */
 static void agent_learn(struct am_agent *agent)
 {
-    uint64_t version = host.version; /* before the clock: another thread may raise it */
-
-    if (agent->host_version == version)
+    if (am_thread_is_sharing()) {
+        am_clock_join(&agent->clock, &host.clock);
+        return;
+    }
+    if (host.is_raised) {
+        host.is_raised = false;
+        host.version++;
+    }
+    if (agent->host_version == host.version)
         return;
     am_clock_join(&agent->clock, &host.clock);
-    agent->host_version = version;
+    agent->host_version = host.version;
 }
 
-bool am_work_conflicts(const struct am_work *work)
+/*
+ * Whether the work must know what the host knows before it runs.  Of works of a hook that
+ * shares, an access does not, since nothing conflicts with it: am_work_conflicts(); and a
+ * record without a signal is only for the host.
+ */
+static bool is_learning(const struct am_work *work)
 {
-    struct am_agent *agent = work->agent;
+    return !am_thread_is_sharing() || work->signal != NULL;
+}
+
+static bool work_conflicts(const struct am_work *work)
+{
+    const struct am_agent *agent = work->agent;
     struct am_access access = {.agent = agent->number,
                                .is_order_unknown = agent->is_order_unknown};
 
-    agent_learn(agent);
     for (size_t i = 0; i < work->n_pieces; i++) {
         const struct am_piece *p = &work->pieces[i];
         struct am_access other;
@@ -463,6 +491,14 @@ bool am_work_conflicts(const struct am_work *work)
             return true;
     }
     return false;
+}
+
+bool am_work_conflicts(const struct am_work *work)
+{
+    if (!work_conflicts(work))
+        return false;
+    agent_learn(work->agent);
+    return work_conflicts(work);
 }
 
 bool am_order_is_settled(void)
@@ -495,7 +531,8 @@ void am_work_queue(struct am_work *work)
         own_work_run(work);
         am_work_drop(work);
     } else if (TAILQ_EMPTY(&agent->works) && work_can_run(work)) {
-        agent_learn(agent);
+        if (is_learning(work))
+            agent_learn(agent);
         work_run(work);
         am_work_drop(work);
         am_value_wait_put(work->value);
@@ -607,11 +644,13 @@ static void host_learn(const struct am_clock *clock)
 {
     struct am_agent *agent = am_function_agent();
 
-    if (am_thread_is_sharing())
+    if (am_thread_is_sharing()) {
         am_clock_raise(&host.clock, clock);
-    else
+        host_was_raised();
+    } else {
         am_clock_join(&host.clock, clock);
-    host.version++;
+        host.version++;
+    }
     if (agent != NULL)
         am_clock_join(&agent->clock, clock);
 }
@@ -622,6 +661,18 @@ void am_host_joins_record(struct am_record *record)
         return;
     record_force(record, 0);
     host_learn(&record->clock);
+}
+
+void am_host_joins_position(struct am_agent *agent, struct am_record *record)
+{
+    if (!am_thread_is_sharing() || record->n_learned != agent->n_reported) {
+        am_host_joins_record(record);
+        agent->n_reported = record->n_learned;
+        return;
+    }
+    am_clock_raise_step(&host.clock, agent->number,
+                        am_clock_get(&record->clock, agent->number));
+    host_was_raised();
 }
 
 void am_host_joins_agent(struct am_agent *agent)
@@ -832,7 +883,7 @@ void am_bytes_in_flight(struct am_bytes *bytes, am_range_fn each, void *arg)
 
 uint64_t am_order_version(void)
 {
-    return host.version + host.n_queued + 1;
+    return host.version + host.is_raised + host.n_queued + 1;
 }
 
 bool am_wait_is_stalled(const struct am_work *wait)

@@ -52,6 +52,7 @@ struct am_record {
     bool is_complete;      /* it was recorded, and waits for it end */
     bool is_needed;        /* of the end of a function: a call of the program waits */
     bool is_order_unknown; /* something outside the model may order it */
+    uint32_t n_learned;    /* of the agent that recorded it last */
     struct am_clock clock;
 };
 
@@ -89,6 +90,8 @@ struct am_agent {
     struct am_clock clock;
     uint64_t step;         /* the last one */
     uint64_t host_version; /* of the host's clock when it was joined last */
+    uint32_t n_learned;    /* waits that told it something */
+    uint32_t n_reported;   /* of these, the first ones, which the host knows */
     uint64_t marked;       /* waits.c: the walk that came here last */
     struct am_works works; /* pending; the first one is a wait */
     struct am_site made;
@@ -154,7 +157,10 @@ void am_work_begin(struct am_work *work, enum am_work_type type, struct am_call 
 void am_work_piece(struct am_work *work, struct am_object *area, uint64_t at,
                    uint64_t size, bool is_write);
 void am_work_queue(struct am_work *work);
-/* Whether work that would run now conflicts with an access. */
+/*
+ * Whether work that would run now, while hooks share the metadata, conflicts with an access.
+ * The agent joins the host's clock only if it seems to.
+ */
 bool am_work_conflicts(const struct am_work *work);
 /* Whether no work is pending. */
 bool am_order_is_settled(void);
@@ -175,6 +181,8 @@ void am_order_progress(void);
 
 /* The host knows that the record was made; an agent's whole work is done. */
 void am_host_joins_record(struct am_record *record);
+/* The same for a record of the agent's position, which only this agent made. */
+void am_host_joins_position(struct am_agent *agent, struct am_record *record);
 void am_host_joins_agent(struct am_agent *agent);
 /* The host knows that all work that used the bytes is done. */
 void am_host_joins_users(struct am_bytes *bytes);

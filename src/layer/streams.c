@@ -207,7 +207,7 @@ void am_after_sync_stream(struct am_call *call)
     am_waits_end(call);
     if (!is_over(call->rc) || call->record == NULL)
         return;
-    am_host_joins_record(call->record);
+    am_host_joins_position(call->agent, call->record);
     am_models_waited(call->agent);
     if (TAILQ_EMPTY(&call->agent->works))
         call->agent->is_order_unknown = false;
