@@ -349,16 +349,25 @@ static void mapping_count_remove(struct am_bytes *bytes)
     am_counter_add(&am_check.device_bytes, -bytes->size);
 }
 
-/* Forgets objects of the stripe that were freed more than AM_FREED_MAX frees ago. */
+/*
+ * Forgets objects of the stripe that were freed more than AM_FREED_MAX frees ago.  One that
+ * cannot be forgotten yet counts as freed now: others do not stay because of it.
+ */
 static void stripe_age(struct am_stripe *stripe)
 {
     uint32_t now = am_check.n_frees;
     struct am_object *object;
 
     while ((object = TAILQ_FIRST(&stripe->freed)) != NULL &&
-           now - object->freed_at > AM_FREED_MAX + AM_FREES_BATCH * AM_STRIPES &&
-           !object->is_quarantined && am_can_forget(object))
-        freed_forget(object);
+           now - object->freed_at > AM_FREED_MAX + AM_FREES_BATCH * AM_STRIPES) {
+        if (!object->is_quarantined && am_can_forget(object)) {
+            freed_forget(object);
+            continue;
+        }
+        TAILQ_REMOVE(&stripe->freed, object, freed_link);
+        object->freed_at = now;
+        TAILQ_INSERT_TAIL(&stripe->freed, object, freed_link);
+    }
 }
 
 /*

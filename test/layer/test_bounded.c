@@ -73,6 +73,25 @@ static void contexts_that_end(void **state)
     bounded(context_turn);
 }
 
+/* A pinned block stays in quarantine while only other objects are freed. */
+static void event_turn(int i)
+{
+    aclrtEvent event;
+
+    assert_acl_ok(aclrtCreateEvent(&event));
+    assert_acl_ok(aclrtDestroyEvent(event));
+}
+
+static void frees_behind_a_quarantined_block(void **state)
+{
+    void *pinned;
+
+    assert_acl_ok(aclrtMallocHost(&pinned, 64));
+    assert_acl_ok(aclrtFreeHost(pinned));
+    history_fill();
+    bounded(event_turn);
+}
+
 static void *block;
 static aclrtStream stream;
 
@@ -157,6 +176,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(contexts_that_end),
+        cmocka_unit_test(frees_behind_a_quarantined_block),
         cmocka_unit_test(ranges_that_are_synchronised),
         cmocka_unit_test(functions_that_ran_or_were_aborted),
         cmocka_unit_test(records_of_one_event),
