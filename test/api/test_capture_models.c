@@ -471,6 +471,26 @@ static void a_conditional_task_takes_a_handle_of_its_own_model(void **state)
     end_stream(other);
 }
 
+static void a_refusal_names_the_call_that_began_the_branch(void **state)
+{
+    aclrtStream stream = make_stream(), other = make_stream();
+    aclmdlRI child = NULL, ended = NULL;
+    uint64_t *condition;
+
+    begin_capture(stream, RELAXED);
+    cond_add(ACL_MODEL_RI_COND_TYPE_IF, cond_make(captured_into(stream), 0, &condition),
+             stream, &child, 1);
+    assert_acl_ok(aclmdlRICaptureToModelRIBegin(other, child, RELAXED));
+    assert_refused(aclrtSynchronizeStream(other), ACL_ERROR_RT_STREAM_CAPTURED,
+                   "aclmdlRICaptureToModelRIBegin");
+    assert_int_equal(capture_status(stream), CAPTURING);
+    assert_acl(aclmdlRICaptureEnd(other, &ended),
+               ACL_ERROR_RT_STREAM_CAPTURE_INVALIDATED);
+    end_model(end_capture(stream));
+    end_stream(stream);
+    end_stream(other);
+}
+
 /* ---- destroy callbacks ---- */
 
 static void say_gone(void *marks)
@@ -666,6 +686,7 @@ int main(void)
         claim_both(conditions_nest_three_levels_deep),
         claim_both(conditional_tasks_are_checked),
         claim_both(a_conditional_task_takes_a_handle_of_its_own_model),
+        claim_both(a_refusal_names_the_call_that_began_the_branch),
         claim_both(destroying_a_model_calls_back),
         claim_both(a_model_lists_its_streams_and_tasks),
         claim_both(a_disabled_task_is_skipped_after_the_update),

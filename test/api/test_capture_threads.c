@@ -5,7 +5,9 @@
 #include "support/blocks.h"
 #include "support/capture.h"
 #include "support/process.h"
+#include "support/work.h"
 
+#include <stdatomic.h>
 #include <string.h>
 
 enum { ROUNDS = 60, SIZE = 256 };
@@ -163,11 +165,77 @@ static void threads_replay_one_model(void **state)
     end_stream(stream);
 }
 
+static struct gate replayed; /* once at least */
+static atomic_bool is_over;
+
+/* A branch has its capture's result, nothing, or, during its capture, no result. */
+static const char *replay_until_over(struct worker *self)
+{
+    aclrtStream stream;
+
+    worker_check(aclrtSetCurrentContext(context) == ACL_SUCCESS);
+    worker_check(aclrtCreateStream(&stream) == ACL_SUCCESS);
+    while (!is_over) {
+        aclError rc;
+
+        worker_check(aclmdlRIExecuteAsync(shared_model, stream) == ACL_SUCCESS);
+        rc = aclrtSynchronizeStream(stream);
+        worker_check(rc == ACL_SUCCESS || rc == ACL_ERROR_RT_MODEL_EXECUTE);
+        gate_pass(&replayed);
+    }
+    worker_check(aclrtDestroyStream(stream) == ACL_SUCCESS);
+    return NULL;
+}
+
+/* A model with an empty branch that each replay selects. */
+static aclmdlRI capture_condition(aclrtStream stream, aclmdlRI *ret_branch)
+{
+    aclmdlRICondTaskParams params = {.type = ACL_MODEL_RI_COND_TYPE_IF, .size = 1};
+
+    params.modelRIArray = ret_branch;
+    begin_capture(stream, RELAXED);
+    assert_acl_ok(aclmdlRICondHandleCreate(captured_into(stream), 1,
+                                           ACL_MODEL_RI_COND_HANDLE_ASSIGN_DEFAULT,
+                                           &params.handle));
+    assert_acl_ok(aclmdlRIAddCondTask(params, stream, 0));
+    return end_capture(stream);
+}
+
+static void a_branch_is_captured_while_its_model_runs(void **state)
+{
+    struct worker thread = {.run = replay_until_over};
+    aclrtStream stream = make_stream();
+
+    assert_acl_ok(aclrtGetCurrentContext(&context));
+    for (int i = 0; i < ROUNDS; i++) {
+        aclmdlRI branch = NULL;
+
+        replayed = (struct gate)GATE_INIT;
+        replayed.is_open = true;
+        is_over = false;
+        n_runs = 0;
+        shared_model = capture_condition(stream, &branch);
+        assert_int_equal(worker_start(&thread), 0);
+        gate_await(&replayed, 1);
+        assert_acl_ok(aclmdlRICaptureToModelRIBegin(stream, branch, RELAXED));
+        assert_acl_ok(aclrtLaunchHostFunc(stream, count_run, NULL));
+        assert_ptr_equal(end_capture(stream), branch);
+        is_over = true;
+        assert_ptr_equal(worker_join(&thread), NULL);
+        n_runs = 0;
+        replay(shared_model, stream);
+        assert_int_equal(n_runs, 1);
+        end_model(shared_model);
+    }
+    end_stream(stream);
+}
+
 int main(void)
 {
     const struct CMUnitTest claims[] = {
         claim_both(captures_of_threads_do_not_disturb_each_other),
         claim(threads_replay_one_model),
+        claim(a_branch_is_captured_while_its_model_runs),
     };
 
     return run_claims(claims);

@@ -114,6 +114,19 @@ struct branch {
     struct am_model *children[]; /* a reference to each */
 };
 
+/* Whether the child was never captured; its capture may begin now. */
+static bool child_is_empty(struct am_model *child)
+{
+    uint32_t n_lanes;
+
+    if (child->is_complete)
+        return false;
+    am_lock(&am_models.lock);
+    n_lanes = child->n_lanes;
+    am_unlock(&am_models.lock);
+    return n_lanes == 0;
+}
+
 /* The child that the value selects, or NULL: none. */
 static aclError branch_select(struct branch *branch, struct am_model **ret_child)
 {
@@ -126,7 +139,7 @@ static aclError branch_select(struct branch *branch, struct am_model **ret_child
         value = value != 0 ? 0 : branch->n;
     else if (branch->type == ACL_MODEL_RI_COND_TYPE_IF)
         value = value == 0;
-    if (value >= branch->n || branch->children[value]->n_lanes == 0)
+    if (value >= branch->n || child_is_empty(branch->children[value]))
         return ACL_SUCCESS;
     AM_REQUIRE(branch->children[value]->is_complete, ACL_ERROR_RT_MODEL_CAPTURED,
                "the capture of model %u, which the condition selects, has not ended well",

@@ -42,8 +42,10 @@ static aclError model_refuse(struct am_model *model, aclError code, const char *
         code,
         "not allowed during the capture that %s began on stream %d (model %u, mode %s, "
         "thread %d); the capture is invalid now; %s",
-        model->is_built ? "aclmdlRIBuildBegin" : "aclmdlRICaptureBegin", model->origin_id,
-        model->id, mode_names[model->mode], model->thread_id, remedy);
+        model->is_built      ? "aclmdlRIBuildBegin"
+        : model->parent != 0 ? "aclmdlRICaptureToModelRIBegin"
+                             : "aclmdlRICaptureBegin",
+        model->origin_id, model->id, mode_names[model->mode], model->thread_id, remedy);
 }
 
 static aclError lane_refuse(struct am_recorder *recorder, aclError code,
