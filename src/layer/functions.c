@@ -36,11 +36,17 @@ struct function {
     uint64_t n_calls;           /* of that thread, at the launch */
     uint64_t n_polls;           /* the same */
     uint64_t serial;            /* counts what was made; what function_run() gets */
-    const struct am_captured_function *captured; /* of a replay; NULL: it is of none */
-    bool is_declared; /* its memory is that of its declaration (aclmem/access.h) */
+    uint64_t captured; /* of a replay: the captured function's serial; 0: it is of none */
+    bool is_declared;  /* its memory is that of its declaration (aclmem/access.h) */
 };
 
+/*
+ * The library has the serial, not the address: after a forced reset, the thread of a function
+ * may begin it when the model has ended.
+ */
 struct am_captured_function {
+    LIST_ENTRY(am_captured_function) link;
+    uint64_t serial;
     void (*run)(void *arg);
     void *arg;
     bool is_waited_for;
@@ -49,6 +55,10 @@ struct am_captured_function {
 
 /* Functions that have not begun. */
 static TAILQ_HEAD(, function) functions = TAILQ_HEAD_INITIALIZER(functions);
+
+#define BUCKETS 4096
+/* Those of live models, by their serials. */
+static LIST_HEAD(, am_captured_function) captured_functions[BUCKETS];
 
 static void function_delete_locked(struct function *function)
 {
@@ -385,7 +395,19 @@ void am_after_function(struct am_call *call)
 
 /* ---- functions of captured models ---- */
 
-static struct function *captured_find(const struct am_captured_function *captured)
+static struct am_captured_function *captured_find(uint64_t serial)
+{
+    struct am_captured_function *captured;
+
+    LIST_FOREACH (captured, &captured_functions[serial % BUCKETS], link) {
+        if (captured->serial == serial)
+            break;
+    }
+    return captured;
+}
+
+/* Replays of a model run one after the other, so the oldest function of the list is meant. */
+static struct function *replay_find(uint64_t captured)
 {
     struct function *function;
 
@@ -396,22 +418,27 @@ static struct function *captured_find(const struct am_captured_function *capture
     return function;
 }
 
-/* Replays of a model run one after the other, so the oldest function of the list is meant. */
+/* A callback that does not block may run after the end of its model. */
 static void captured_run(void *arg)
 {
-    const struct am_captured_function *captured = arg;
-    struct function *function;
+    uint64_t number = (uintptr_t)arg;
+    struct am_captured_function captured = {.run = NULL};
+    const struct am_captured_function *found;
+    const struct function *function;
     uint64_t serial = 0;
 
     am_check_lock();
-    function = captured_find(captured);
+    function = replay_find(number);
+    found = captured_find(number);
     if (function != NULL)
         serial = function->serial;
+    else if (found != NULL)
+        captured = *found;
     am_check_unlock();
     if (serial != 0)
         function_run((void *)(uintptr_t)serial);
-    else
-        program_run(captured->run, captured->arg, NULL, captured->is_declared);
+    else if (captured.run != NULL)
+        program_run(captured.run, captured.arg, NULL, captured.is_declared);
 }
 
 struct am_captured_function *am_captured_function_make(void (**run)(void *), void **arg,
@@ -423,10 +450,23 @@ struct am_captured_function *am_captured_function_make(void (**run)(void *), voi
 
     if (captured == NULL)
         return NULL;
-    *captured = (struct am_captured_function){*run, *arg, is_waited_for, is_declared};
+    *captured = (struct am_captured_function){.serial = am_serial_next(),
+                                              .run = *run,
+                                              .arg = *arg,
+                                              .is_waited_for = is_waited_for,
+                                              .is_declared = is_declared};
+    LIST_INSERT_HEAD(&captured_functions[captured->serial % BUCKETS], captured, link);
     *run = captured_run;
-    *arg = captured;
+    *arg = (void *)(uintptr_t)captured->serial;
     return captured;
+}
+
+void am_captured_function_free(struct am_captured_function *captured)
+{
+    if (captured == NULL)
+        return;
+    LIST_REMOVE(captured, link);
+    free(captured);
 }
 
 void am_captured_function_queue(struct am_call *call, struct am_agent *agent,
@@ -436,12 +476,12 @@ void am_captured_function_queue(struct am_call *call, struct am_agent *agent,
                                                captured->is_waited_for);
 
     if (function != NULL)
-        function->captured = captured;
+        function->captured = captured->serial;
 }
 
 void am_captured_function_cancel(const struct am_captured_function *captured)
 {
-    struct function *function = captured_find(captured);
+    struct function *function = replay_find(captured->serial);
 
     if (function == NULL)
         return;

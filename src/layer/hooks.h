@@ -56,6 +56,8 @@ struct am_captured_function;
 struct am_captured_function *am_captured_function_make(void (**run)(void *), void **arg,
                                                        bool is_waited_for,
                                                        bool is_declared);
+/* NULL: no effect. */
+void am_captured_function_free(struct am_captured_function *captured);
 /* A replay will run it; the replay was refused. */
 void am_captured_function_queue(struct am_call *call, struct am_agent *agent,
                                 const struct am_captured_function *captured);
@@ -64,6 +66,8 @@ void am_captured_function_cancel(const struct am_captured_function *captured);
 /* models.c */
 /* Finds the capture that the call's work goes into; call->model is NULL otherwise. */
 void am_capture_find(struct am_call *call);
+/* call->model, with a reference; NULL: none. */
+void am_call_ref_model(struct am_call *call, struct am_model *model);
 /* Whether a stream may be captured; whether am_models_read() may find something. */
 bool am_captures_exist(void);
 bool am_models_are_waited(void);

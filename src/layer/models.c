@@ -35,6 +35,7 @@ static struct am_model *model_make(struct am_call *call, uint64_t handle)
 
     if (model == NULL)
         return NULL;
+    model->refs = 1;
     model->handle = handle;
     model->is_captured = true;
     model->device = call->device;
@@ -114,12 +115,21 @@ struct am_model *am_branch_find(uint64_t handle)
     return branch != NULL && branch->is_branch && !branch->is_captured ? branch : NULL;
 }
 
+static void model_put(struct am_model *model)
+{
+    if (model == NULL || --model->refs > 0)
+        return;
+    free(model->tasks);
+    free(model->lanes);
+    free(model);
+}
+
 static void task_end(struct task *task)
 {
     for (size_t i = 0; i < task->n_branches; i++)
         am_model_end(model_find(task->branches[i]));
     free(task->branches);
-    free(task->called);
+    am_captured_function_free(task->called);
     free(task->ranges);
 }
 
@@ -131,10 +141,17 @@ void am_model_end(struct am_model *model)
     lanes_end(model);
     for (size_t i = 0; i < model->n_tasks; i++)
         task_end(&model->tasks[i]);
-    free(model->tasks);
-    free(model->lanes);
+    model->n_tasks = 0;
     TAILQ_REMOVE(&models, model, link);
-    free(model);
+    model_put(model);
+}
+
+void am_call_ref_model(struct am_call *call, struct am_model *model)
+{
+    if (model != NULL)
+        model->refs++;
+    model_put(call->model);
+    call->model = model;
 }
 
 struct am_model *am_model_of(const void *handle)
@@ -256,9 +273,9 @@ void am_capture_find(struct am_call *call)
     am_call_ref_agent(call, am_agent_find(call, call->stream));
     if (call->agent == NULL)
         return;
-    call->model = call->agent->capture;
+    am_call_ref_model(call, call->agent->capture);
     if (call->model == NULL && is_wait(call->id) && !is_external(call))
-        call->model = model_of_signal(signal_of(call)); /* the stream joins */
+        am_call_ref_model(call, model_of_signal(signal_of(call))); /* the stream joins */
 }
 
 static struct am_captured_function *called_of(const struct am_call *call)
@@ -419,10 +436,11 @@ void am_capture_after(struct am_call *call)
     bool is_function =
         call->id == AM_API_aclrtLaunchHostFunc || call->id == AM_API_aclrtLaunchCallback;
 
-    if (call->rc == ACL_SUCCESS && !call->model->is_silent)
+    /* Another thread may have ended the capture during the call. */
+    if (call->rc == ACL_SUCCESS && call->model->is_captured && !call->model->is_silent)
         task_note(call);
-    if (is_function)
-        free(called_of(call));
+    if (is_function && call->rc != ACL_SUCCESS)
+        am_captured_function_free(called_of(call));
     if (call->work != NULL)
         am_work_drop(call->work);
 }
@@ -570,7 +588,7 @@ void am_after_condition(struct am_call *call)
 
 /* ---- models that are built without a capture ---- */
 
-static struct am_model built = {.is_silent = true};
+static struct am_model built = {.refs = 1, .is_silent = true};
 
 void am_after_build(struct am_call *call)
 {

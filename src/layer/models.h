@@ -53,6 +53,7 @@ struct lane {
 
 struct am_model {
     TAILQ_ENTRY(am_model) link;
+    uint32_t refs; /* one until it ends, and one of each call that it captures */
     uint64_t handle;
     bool is_captured; /* its capture is under way */
     bool is_silent;   /* nothing is noted: it is built without a capture */

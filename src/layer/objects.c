@@ -494,6 +494,7 @@ void am_call_unref(struct am_call *call)
 {
     am_call_ref_object(call, NULL);
     am_call_ref_agent(call, NULL);
+    am_call_ref_model(call, NULL);
     am_record_put(call->record);
     call->record = NULL;
 }
