@@ -397,7 +397,8 @@ void am_record_complete(struct am_record *record, bool is_order_unknown)
 
 void am_record_by_host(struct am_record *record)
 {
-    step_next(NULL);
+    if (is_open())
+        step_next(NULL);
     host.version++;
     am_clock_join(&record->clock, &host.clock);
     am_record_complete(record, false);
