@@ -1,10 +1,11 @@
 /*
- * Kernels of operators that the fallback cannot serve: allocation, views, sizes, convolution, dropout, and the choice
- * of attention.  copy.cpp has the copies.
+ * Kernels of operators that the fallback cannot serve: allocation, views, sizes, convolution, dropout, recurrent cells,
+ * and the choice of attention.  copy.cpp has the copies.
  */
 #include "npu.h"
 
 #include <ATen/EmptyTensor.h>
+#include <ATen/TensorOperators.h>
 #include <ATen/native/DispatchStub.h>
 #include <ATen/native/transformers/attention.h>
 #include <ATen/native/transformers/sdp_utils_cpp.h>
@@ -13,7 +14,6 @@
 #include <ATen/ops/mul.h>
 #include <ATen/ops/ones_like.h>
 #include <ATen/ops/view_native.h>
-#include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
 namespace npu
@@ -127,6 +127,34 @@ std::tuple<Tensor, Tensor> native_dropout(const Tensor &input, double p, std::op
     return {at::mul(at::mul(input, mask), at::Scalar(p == 1 ? 0.0 : 1 / (1 - p))), mask};
 }
 
+/* ---- cells of nn.LSTM and nn.GRU: PyTorch has these forms for devices only; the parts have gradients ---- */
+
+std::vector<Tensor> gates_of(const Tensor &gates, const std::optional<Tensor> &bias, int64_t n)
+{
+    return (bias && bias->defined() ? gates + *bias : gates).chunk(n, 1);
+}
+
+std::tuple<Tensor, Tensor, Tensor> lstm_cell(const Tensor &input, const Tensor &hidden, const Tensor &cell,
+                                             const std::optional<Tensor> &input_bias,
+                                             const std::optional<Tensor> &hidden_bias)
+{
+    auto i = gates_of(input, input_bias, 4);
+    auto h = gates_of(hidden, hidden_bias, 4);
+    Tensor next = (i[1] + h[1]).sigmoid() * cell + (i[0] + h[0]).sigmoid() * (i[2] + h[2]).tanh();
+
+    return {(i[3] + h[3]).sigmoid() * next.tanh(), next, Tensor()};
+}
+
+std::tuple<Tensor, Tensor> gru_cell(const Tensor &input, const Tensor &hidden, const Tensor &state,
+                                    const std::optional<Tensor> &input_bias, const std::optional<Tensor> &hidden_bias)
+{
+    auto i = gates_of(input, input_bias, 3);
+    auto h = gates_of(hidden, hidden_bias, 3);
+    Tensor next = (i[2] + (i[0] + h[0]).sigmoid() * h[2]).tanh();
+
+    return {(state - next) * (i[1] + h[1]).sigmoid() + next, Tensor()};
+}
+
 /* Composite kernels would win over the fallback: one task instead of many. */
 void as_task(const c10::OperatorHandle &handle, Stack *stack)
 {
@@ -165,6 +193,14 @@ TORCH_LIBRARY_IMPL(aten, PrivateUse1, m)
     m.impl("convolution_backward_overrideable",
            torch::CppFunction::makeFromBoxedFunction<&npu::convolution_backward>());
     m.impl("native_dropout", npu::native_dropout);
-    for (const char *name : {"native_layer_norm", "native_group_norm"})
+    m.impl("_thnn_fused_lstm_cell", npu::lstm_cell);
+    m.impl("_thnn_fused_gru_cell", npu::gru_cell);
+    for (const char *name : {"native_layer_norm", "native_group_norm", "mse_loss", "smooth_l1_loss"})
         m.impl(name, torch::CppFunction::makeFromBoxedFunction<&npu::as_task>());
+}
+
+TORCH_LIBRARY_IMPL(aten, AutogradPrivateUse1, m)
+{
+    m.impl("_thnn_fused_lstm_cell", npu::lstm_cell);
+    m.impl("_thnn_fused_gru_cell", npu::gru_cell);
 }
