@@ -39,7 +39,8 @@ std::string attribute(PyObject *code, const char *name)
     const char *text = value != nullptr ? PyUnicode_AsUTF8(value) : nullptr;
     std::string result = text != nullptr ? text : "?";
 
-    PyErr_Clear();
+    if (text == nullptr)
+        PyErr_Clear(); /* not always: a tensor may end while the program's exception is on its way */
     Py_XDECREF(value);
     return result;
 }

@@ -155,6 +155,17 @@ def test_the_error_of_an_operator_arrives_with_its_name_and_line(npu):
     npu.synchronize()
 
 
+def test_an_exception_survives_the_end_of_a_tensor(run_program, tmp_path):
+    """The layers get Python's frames when a tensor ends, also one that ends because of an exception."""
+    (tmp_path / "program.py").write_text(
+        "import torch, aclmem.npu\n"
+        "try:\n"
+        "    torch.ones(2, device='npu').numpy()\n"
+        "except TypeError as error:\n"
+        "    print(error)\n")
+    assert "can't convert npu:0 device type tensor to numpy" in run_program(tmp_path / "program.py").output
+
+
 NAMES = """
 is_available device_count init is_initialized set_device current_device device device_of synchronize get_device_name
 get_device_properties mem_get_info get_device_capability get_soc_version can_device_access_peer utilization
