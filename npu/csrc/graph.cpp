@@ -105,7 +105,26 @@ void free_remains()
         free_now(std::move(graph));
 }
 
+struct {
+    std::mutex lock;
+    std::set<Graph *> all; /* lock; those with a model */
+} graphs;
+
 } // namespace
+
+void graphs_free()
+{
+    for (;;) {
+        std::unique_lock<std::mutex> guard(graphs.lock);
+
+        if (graphs.all.empty())
+            return;
+        Graph *graph = *graphs.all.begin(); /* lives: threads that free graphs have the GIL */
+
+        guard.unlock();
+        graph->reset();
+    }
+}
 
 Graph::~Graph()
 {
@@ -125,17 +144,19 @@ Graph::~Graph()
 void Graph::capture_begin(std::optional<PoolId> pool, const std::string &mode)
 {
     Stream &stream = current_stream(current_device());
+    aclmdlRICaptureMode capture_mode = mode_of(mode);
     aclError rc;
 
     TORCH_CHECK(model_ == nullptr,
                 "This NPUGraph instance already owns a captured graph. To capture a new graph, create a "
                 "new instance.");
-    TORCH_CHECK(stream.id != 0, "NPU graphs must be captured on a non-default stream.");
+    TORCH_CHECK(stream.id != 0, "NPU graphs must be captured on a non-default stream. (However, after capture, it's ok to replay them "
+                "on the default stream.)");
     captured_.pool = pool && *pool != PoolId{0, 0} ? *pool : pool_new_id(false);
     device_ = stream.device;
     pool_begin(device_, captured_.pool, true);
     n_captures++;
-    rc = aclmdlRICaptureBegin(stream.handle, mode_of(mode));
+    rc = aclmdlRICaptureBegin(stream.handle, capture_mode);
     if (rc != ACL_SUCCESS) {
         n_captures--;
         pool_end(device_, captured_.pool);
@@ -167,6 +188,9 @@ void Graph::capture_end()
         pool_release(device_, captured_.pool);
         raise(rc, "aclmdlRICaptureEnd", __FILE__, __LINE__);
     }
+    std::lock_guard<std::mutex> guard(graphs.lock);
+
+    graphs.all.insert(this);
 }
 
 void Graph::replay()
@@ -192,6 +216,11 @@ void Graph::reset()
         return;
     Remains graph{std::exchange(model_, nullptr), device_, std::exchange(captured_, {})};
 
+    {
+        std::lock_guard<std::mutex> guard(graphs.lock);
+
+        graphs.all.erase(this);
+    }
     if (n_captures > 0)
         free_later(std::move(graph));
     else

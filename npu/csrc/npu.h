@@ -253,6 +253,8 @@ at::Generator draw_generator(const Draw &draw);
 
 /* ---- graph.cpp ---- */
 
+/* The interpreter ends, which holds the GIL: resets all graphs. */
+void graphs_free();
 /* The graph owns the task that was captured. */
 void capture_add(aclmdlRI capture, std::unique_ptr<Task> task);
 /* A random operator was captured: its place among those of the graph that use the generator. */

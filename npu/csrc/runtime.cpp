@@ -163,6 +163,7 @@ void shutdown()
             fprintf(stderr, "aclmem.npu: an error that no synchronisation reported: %s\n", error.what());
         }
     }
+    graphs_free();
     host_memory_empty_cache();
     memory_shutdown();
     state.is_shut_down = true;

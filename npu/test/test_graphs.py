@@ -352,3 +352,29 @@ def test_a_graph_that_ends_during_a_capture_is_freed_behind_it(npu):
     assert w.tolist() == [3] * 4
     npu.empty_cache()
     assert not any(s["segment_pool_id"] == pool for s in npu.memory_snapshot())
+
+
+@needs_capture
+def test_pinned_memory_that_ends_during_a_capture_is_reused_behind_it(npu):
+    x, pinned, graph = torch.zeros(4, device="npu"), torch.ones(4).pin_memory(), npu.NPUGraph()
+    active = npu.host_memory_stats()["active_requests.current"]
+    with npu.graph(graph):
+        x.copy_(pinned, non_blocking=True)
+        del pinned
+    npu.synchronize()
+    torch.ones(4).pin_memory()
+    assert npu.host_memory_stats()["active_requests.current"] < active
+
+
+@needs_capture
+def test_a_graph_of_a_program_that_ends_is_not_reported(run_program, tmp_path):
+    (tmp_path / "program.py").write_text(
+        "import torch, aclmem.npu\n"
+        "x, graph = torch.ones(4, device='npu'), torch.npu.NPUGraph()\n"
+        "with torch.npu.graph(graph): y = x + 1\n"
+        "cycle = [graph]\n"
+        "cycle.append(cycle)\n"
+        "graph.replay()\n"
+        "print(y.tolist())\n")
+    done = run_program(tmp_path / "program.py")
+    assert done.output == "[2.0, 2.0, 2.0, 2.0]\n" and done.findings == [], done.errors

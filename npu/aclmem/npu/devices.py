@@ -44,15 +44,11 @@ def device_count():
 
 
 def set_device(device):
+    """A negative index has no effect."""
     index = _get_device_index(device)
-    if index < 0:
-        return
-    _lazy_init()
-    if index >= device_count():
-        raise RuntimeError(
-            "set_device: NPU function error: aclrtSetDevice, error code is 107001\n[Error]: Invalid device ID %d. "
-            "Check whether the device ID is valid: there are %d devices" % (index, device_count()))
-    _C.set_device(index)
+    if index >= 0:
+        _lazy_init()
+        _C.set_device(index)
 
 
 def current_device():

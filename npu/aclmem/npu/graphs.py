@@ -10,8 +10,6 @@ from .graph_handlers import _NPU_GRAPH_OP_HANDLERS, Record
 from .lazy import _lazy_init, is_initialized
 from .streams import ExternalEvent, Stream, StreamContext, current_stream
 
-_MODES = ("global", "thread_local", "relaxed")
-
 
 def is_current_stream_capturing():
     return is_initialized() and _C.is_current_stream_capturing()
@@ -29,43 +27,21 @@ class NPUGraph:
     def __init__(self):
         _lazy_init()
         self._graph = _C.NPUGraph()
-        self._stream = None
-        self._is_captured = False
         self._update_stream = None
         self.graph_dispatch_mode = _DispatchMode()
         self.auto_dispatch_capture = False
 
     def capture_begin(self, pool=None, capture_error_mode="global"):
-        if capture_error_mode not in _MODES:
-            raise RuntimeError("Unknown capture error mode. Expected `global`, `thread_local`, or `relaxed`, got " +
-                               str(capture_error_mode))
-        if self._is_captured:
-            raise RuntimeError("This NPUGraph instance already owns a captured graph. To capture a new graph, create a "
-                               "new instance.")
-        stream = current_stream()
-        if stream.stream_id == _C.default_stream(stream.device_index):
-            raise RuntimeError("NPU graphs must be captured on a non-default stream. (However, after capture, it's ok to "
-                               "replay them on the default stream.)")
         self._graph.capture_begin(pool, capture_error_mode)
-        self._stream = stream
 
     def capture_end(self):
-        if self._stream is None:
-            raise RuntimeError("capture_end() called before capture_begin().")
-        if current_stream() != self._stream:
-            raise RuntimeError("Capture must end on the same stream it began on.")
-        self._stream = None
         self._graph.capture_end()
-        self._is_captured = True
 
     def replay(self):
-        if not self._is_captured:
-            raise RuntimeError("Called NPUGraph::replay without a preceding successful capture.")
         self._graph.replay()
 
     def reset(self):
         self._graph.reset()
-        self._is_captured = False
         self.graph_dispatch_mode.records.clear()
 
     def pool(self):
