@@ -278,7 +278,7 @@ void bind_memory(py::module &m)
     m.def("export_segment", [](uintptr_t address) { return py::bytes(memory_export((void *)address)); });
     m.def("base_allocation", [](uintptr_t address) { return memory_base((void *)address); });
     m.def("erase_stream", [](const Tensor &tensor, c10::StreamId id) {
-        forget_stream(tensor.storage().data_ptr(), stream_find(tensor.device().index(), id));
+        record_stream(tensor.storage().data_ptr(), stream_find(tensor.device().index(), id), false);
     });
     m.def("host_empty_cache", host_memory_empty_cache);
     m.def("host_memory_stats", [] {

@@ -200,7 +200,7 @@ namespace
 
 void merge(DeviceMemory &m, Block *block, Block *other)
 {
-    if (other == nullptr || other->is_allocated || !other->events.empty() || !other->users.empty())
+    if (other == nullptr || other->is_allocated || !other->users.empty())
         return;
     other->pool->free[other->is_small].erase(other);
     count_inactive(m, other, -1);
@@ -225,7 +225,6 @@ void block_release(DeviceMemory &m, Block *block)
 {
     trace("free_completed", block->segment->device, block->address, block->requested, block->stream);
     count(m.stats.active, m.stats.active_bytes, block, -1);
-    block->users.clear();
     merge(m, block, block->previous);
     merge(m, block, block->next);
     count_inactive(m, block, 1);
@@ -240,21 +239,7 @@ void pending_process(DeviceMemory &m)
     for (auto it = m.pending.begin(); it != m.pending.end();) {
         Block *block = *it;
 
-        if (block->events.empty()) { /* freed in a capture, when no event could be recorded */
-            if (n_captures > 0) {
-                ++it;
-                continue;
-            }
-            for (Stream *user : block->users) {
-                block->events.push_back(event_make(user->device, ACL_EVENT_SYNC));
-                event_record(block->events.back(), *user);
-            }
-        }
-        while (!block->events.empty() && event_query(block->events.back())) {
-            event_destroy(block->events.back());
-            block->events.pop_back();
-        }
-        if (block->events.empty()) {
+        if (block->users.poll()) {
             it = m.pending.erase(it);
             block_release(m, block);
         } else {
@@ -266,7 +251,7 @@ void pending_process(DeviceMemory &m)
 namespace
 {
 
-Block *block_find(Pool &pool, Stream &stream, size_t size, bool is_small)
+Block *block_find(DeviceMemory &m, Pool &pool, Stream &stream, size_t size, bool is_small)
 {
     Block key(&stream, 0, size, &pool, is_small, nullptr);
     Blocks &free = pool.free[is_small];
@@ -279,6 +264,7 @@ Block *block_find(Pool &pool, Stream &stream, size_t size, bool is_small)
     Block *block = *it;
 
     free.erase(it);
+    count_inactive(m, block, -1);
     return block;
 }
 
@@ -351,7 +337,6 @@ Block *block_try(size_t requested, Stream &stream)
     DeviceMemory &m = memory.devices[stream.device];
     size_t size = round_size(requested);
     bool is_small = size <= kSmall;
-    bool was_split;
     Block *block;
 
     configure();
@@ -360,14 +345,11 @@ Block *block_try(size_t requested, Stream &stream)
 
     Pool &pool = pool_choose(m, stream);
 
-    block = block_find(pool, stream, size, is_small);
-    was_split = block != nullptr && block->is_split();
+    block = block_find(m, pool, stream, size, is_small);
     if (block == nullptr)
         block = segment_make(m, pool, stream, segment_size(size), is_small);
     if (block == nullptr)
         return nullptr;
-    if (was_split)
-        count(m.stats.inactive_split, m.stats.inactive_split_bytes, block, -1);
     if (should_split(block, size))
         split(m, block, size);
     block->is_allocated = true;
@@ -454,17 +436,11 @@ void block_free(void *context)
     if (block->size >= memory.max_split)
         m.stats.oversize_allocations.decrease(1);
     trace("free_requested", block->segment->device, block->address, block->requested, block->stream);
-    if (block->users.empty()) {
+    block->users.record();
+    if (block->users.empty())
         block_release(m, block);
-        return;
-    }
-    if (n_captures == 0) {
-        for (Stream *user : block->users) {
-            block->events.push_back(event_make(user->device, ACL_EVENT_SYNC));
-            event_record(block->events.back(), *user);
-        }
-    }
-    m.pending.push_back(block);
+    else
+        m.pending.push_back(block);
 }
 
 } // namespace npu

@@ -9,7 +9,6 @@
 #include "memory.h"
 
 #include <deque>
-#include <set>
 #include <thread>
 
 namespace npu
@@ -40,8 +39,7 @@ struct Block {
     Segment *segment;
     Block *previous = nullptr; /* in the segment */
     Block *next = nullptr;
-    std::set<Stream *> users; /* other streams */
-    std::vector<Event *> events;
+    Users users; /* other streams */
     Where where;
     Block(Stream *stream, uintptr_t address, size_t size, Pool *pool, bool is_small, Segment *segment)
         : stream(stream), address(address), size(size), pool(pool), is_small(is_small), segment(segment)

@@ -10,7 +10,6 @@
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/_local_scalar_dense.h>
 #include <ATen/ops/empty.h>
-#include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
 namespace npu
@@ -74,13 +73,12 @@ void enable_peer_access(int device, int peer)
     static std::map<std::pair<int, int>, bool> enabled; /* lock */
     std::lock_guard<std::mutex> guard(lock);
     bool &is_enabled = enabled[{device, peer}];
-    int previous = exchange_device(device);
 
     if (!is_enabled) {
-        use_current_device();
+        OnDevice on(device);
+
         is_enabled = aclrtDeviceEnablePeerAccess(peer, 0) == ACL_SUCCESS;
     }
-    exchange_device(previous);
 }
 
 void device_to_device(const Tensor &source, const Tensor &target)

@@ -9,7 +9,6 @@
 #include <ATen/EmptyTensor.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/ops/clone.h>
-#include <c10/core/DeviceGuard.h>
 #include <torch/library.h>
 
 namespace npu
@@ -53,12 +52,9 @@ namespace
 
 void copy_bytes(int device, void *target, const void *source, size_t size, aclrtMemcpyKind kind)
 {
-    int previous = exchange_device(device);
+    OnDevice on(device);
 
-    use_current_device();
-    aclError rc = aclrtMemcpy(target, size, source, size, kind);
-    exchange_device(previous);
-    NPU_CHECK(rc);
+    NPU_CHECK(aclrtMemcpy(target, size, source, size, kind));
 }
 
 } // namespace

@@ -7,7 +7,6 @@
 #include "memory.h"
 
 #include <deque>
-#include <set>
 
 #include <ATen/core/CachingHostAllocator.h>
 
@@ -22,8 +21,7 @@ constexpr size_t kMin = 512;
 struct Pinned {
     char *address;
     size_t size;
-    std::set<Stream *> users;
-    std::vector<Event *> events;
+    Users users;
 };
 
 struct {
@@ -45,15 +43,9 @@ size_t round_size(size_t size)
 
 void pending_process_locked()
 {
-    while (!host.pending.empty()) {
+    while (!host.pending.empty() && host.pending.front()->users.poll()) {
         Pinned *block = host.pending.front();
 
-        while (!block->events.empty() && event_query(block->events.back())) {
-            event_destroy(block->events.back());
-            block->events.pop_back();
-        }
-        if (!block->events.empty())
-            return;
         host.pending.pop_front();
         host.stats.active_requests.decrease(1);
         host.stats.active_bytes.decrease(block->size);
@@ -82,7 +74,7 @@ Pinned *make_locked(size_t size)
     host.stats.num_host_alloc++;
     host.stats.allocations.increase(1);
     host.stats.allocated_bytes.increase(size);
-    return host.blocks[(uintptr_t)address] = new Pinned{static_cast<char *>(address), size, {}, {}};
+    return host.blocks[(uintptr_t)address] = new Pinned{static_cast<char *>(address), size, {}};
 }
 
 void pinned_free(void *context)
@@ -97,11 +89,7 @@ void pinned_free(void *context)
         aclrtFreeHost(block->address);
         return;
     }
-    for (Stream *user : block->users) {
-        block->events.push_back(event_make(user->device, ACL_EVENT_SYNC));
-        event_record(block->events.back(), *user);
-    }
-    block->users.clear();
+    block->users.record();
     host.pending.push_back(block);
     pending_process_locked();
 }
@@ -197,7 +185,7 @@ void pinned_record(const void *address, Stream &stream)
     Pinned *block = find_locked(address);
 
     if (block != nullptr)
-        block->users.insert(&stream);
+        block->users.streams.insert(&stream);
 }
 
 HostStats host_memory_stats()

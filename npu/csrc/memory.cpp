@@ -1,7 +1,6 @@
 /* The interface of the caching allocator: PyTorch's allocator, statistics, settings, snapshots, pools. */
 #include "blocks.h"
 
-#include <c10/core/DeviceGuard.h>
 #include <c10/util/Exception.h>
 
 namespace npu
@@ -131,38 +130,23 @@ HostAddress host_address(const c10::StorageImpl *storage)
             data.get()};
 }
 
-void record_stream(const c10::DataPtr &data, Stream &stream)
+void record_stream(const c10::DataPtr &data, Stream &stream, bool is_used)
 {
     if (data.get_deleter() == plugged_free) {
         auto *block = static_cast<PluggedBlock *>(data.get_context());
+        auto function = is_used ? block->source->record_stream : block->source->erase_stream;
 
-        if (block->source->record_stream != nullptr)
-            block->source->record_stream(block->address, stream.handle);
-        return;
+        if (function != nullptr)
+            function(block->address, stream.handle);
+    } else if (data.get_deleter() == block_free) {
+        std::lock_guard<std::recursive_mutex> guard(memory.lock);
+        auto *block = static_cast<Block *>(data.get_context());
+
+        if (!is_used)
+            block->users.streams.erase(&stream);
+        else if (block->stream != &stream)
+            block->users.streams.insert(&stream);
     }
-    if (data.get_deleter() != block_free)
-        return;
-    std::lock_guard<std::recursive_mutex> guard(memory.lock);
-    Block *block = static_cast<Block *>(data.get_context());
-
-    if (block->stream != &stream)
-        block->users.insert(&stream);
-}
-
-void forget_stream(const c10::DataPtr &data, Stream &stream)
-{
-    if (data.get_deleter() == plugged_free) {
-        auto *block = static_cast<PluggedBlock *>(data.get_context());
-
-        if (block->source->erase_stream != nullptr)
-            block->source->erase_stream(block->address, stream.handle);
-        return;
-    }
-    if (data.get_deleter() != block_free)
-        return;
-    std::lock_guard<std::recursive_mutex> guard(memory.lock);
-
-    static_cast<Block *>(data.get_context())->users.erase(&stream);
 }
 
 int device_of_address(const void *address)
@@ -177,10 +161,8 @@ int device_of_address(const void *address)
 
 void *memory_alloc(size_t size, Stream &stream)
 {
-    int previous = exchange_device(stream.device);
+    OnDevice on(stream.device);
 
-    use_current_device();
-    exchange_device(previous);
     return size == 0 ? nullptr : (void *)block_alloc(size, stream)->address;
 }
 
@@ -262,12 +244,9 @@ std::pair<size_t, size_t> memory_info(int device)
 {
     size_t free = 0;
     size_t total = 0;
-    int previous = exchange_device(device);
+    OnDevice on(device);
 
-    use_current_device();
-    aclError rc = aclrtGetMemInfo(ACL_HBM_MEM, &free, &total);
-    exchange_device(previous);
-    NPU_CHECK(rc);
+    NPU_CHECK(aclrtGetMemInfo(ACL_HBM_MEM, &free, &total));
     return {free, total};
 }
 
@@ -440,7 +419,7 @@ std::vector<SegmentInfo> memory_snapshot()
             for (const Block *block = head; block != nullptr; block = block->next)
                 info.blocks.push_back({block->address, block->size, block->requested,
                                        block->is_allocated                               ? "active_allocated"
-                                       : !block->users.empty() || !block->events.empty() ? "active_pending_free"
+                                       : !block->users.empty() ? "active_pending_free"
                                                                                          : "inactive",
                                        block->where});
             segments.push_back(std::move(info));

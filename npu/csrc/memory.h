@@ -52,8 +52,6 @@ void memory_free(void *address);
 std::pair<uintptr_t, size_t> memory_base(void *address);
 /* A key by which other processes import the segment of a block.  Waits for the device. */
 std::string memory_export(void *address);
-/* Undoes record_stream(). */
-void forget_stream(const c10::DataPtr &data, Stream &stream);
 
 struct BlockInfo {
     uintptr_t address;

@@ -12,6 +12,7 @@
 #include <map>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <string>
 #include <unordered_map>
 #include <vector>
@@ -25,6 +26,7 @@
 #include <ATen/core/stack.h>
 #include <c10/core/Allocator.h>
 #include <c10/core/Device.h>
+#include <c10/core/DeviceGuard.h>
 #include <c10/core/Storage.h>
 #include <c10/core/Stream.h>
 
@@ -118,6 +120,18 @@ void set_device(int device);
 int exchange_device(int device) noexcept;
 /* Makes the current device the calling thread's device of AscendCL. */
 void use_current_device();
+/* The calling thread's device, also of AscendCL, while the object exists. */
+class OnDevice
+{
+  public:
+    explicit OnDevice(int device) : guard_(Device(kDevice, (DeviceIndex)device))
+    {
+        use_current_device();
+    }
+
+  private:
+    c10::DeviceGuard guard_;
+};
 inline int device_or_current(int device)
 {
     return device < 0 ? current_device() : device;
@@ -155,6 +169,20 @@ void event_block(const Event *event, Stream &stream);
 bool event_query(const Event *event);
 void event_synchronize(const Event *event);
 double event_elapsed(const Event *start, const Event *end);
+
+/* The streams that use a block of memory which is about to be freed. */
+struct Users {
+    std::set<Stream *> streams;  /* without an event yet */
+    std::vector<Event *> events; /* behind their work */
+    bool empty() const
+    {
+        return streams.empty() && events.empty();
+    }
+    /* Records the events.  During a capture no event can be recorded, and poll() does it later. */
+    void record();
+    /* Whether all streams have passed their events. */
+    bool poll();
+};
 
 /* One access of a task: access.h of aclmem, with its sizes and strides. */
 struct Access {
@@ -218,7 +246,8 @@ c10::Allocator *pinned_allocator(); /* host.cpp */
 bool is_pinned(const void *address);
 /* A copy between pinned memory and the stream was queued. */
 void pinned_record(const void *address, Stream &stream);
-void record_stream(const c10::DataPtr &data, Stream &stream);
+/* The stream uses the memory, or, if not is_used, uses it no longer. */
+void record_stream(const c10::DataPtr &data, Stream &stream, bool is_used = true);
 int device_of_address(const void *address);
 
 /* Where a task finds the memory of a storage. */

@@ -7,7 +7,6 @@
 #include "memory.h"
 
 #include <deque>
-#include <set>
 #include <unistd.h>
 
 #include <omp.h>
@@ -69,11 +68,9 @@ Stream &stream_make_locked(int device, c10::StreamId id, aclrtStream handle)
     stream->id = id;
     stream->handle = handle;
     if (handle == nullptr) {
-        int previous = exchange_device(device);
+        OnDevice on(device);
 
-        use_current_device();
         NPU_CHECK(aclrtCreateStreamWithConfig(&stream->handle, 0, ACL_STREAM_FAST_LAUNCH | ACL_STREAM_FAST_SYNC));
-        exchange_device(previous);
     }
     return *(state.devices[device].streams[id] = std::move(stream));
 }
@@ -312,13 +309,9 @@ void synchronize_stream(Stream &stream)
 void wait_device(int device)
 {
     Callers callers("synchronize device");
-    int previous = exchange_device(device);
-    aclError rc;
+    OnDevice on(device);
 
-    use_current_device();
-    rc = without_gil([] { return aclrtSynchronizeDevice(); });
-    exchange_device(previous);
-    NPU_CHECK(rc);
+    NPU_CHECK(without_gil([] { return aclrtSynchronizeDevice(); }));
 }
 
 void synchronize_device(int device)
@@ -342,11 +335,9 @@ bool query_stream(Stream &stream)
 Event *event_make(int device, uint32_t flags)
 {
     aclrtEvent handle;
-    int previous = exchange_device(device);
+    OnDevice on(device);
 
-    use_current_device();
     NPU_CHECK(aclrtCreateEventExWithFlag(&handle, flags));
-    exchange_device(previous);
     return new Event{handle, device};
 }
 
@@ -402,6 +393,27 @@ double event_elapsed(const Event *start, const Event *end)
     event_synchronize(end);
     NPU_CHECK(aclrtEventElapsedTime(&milliseconds, start->handle, end->handle));
     return milliseconds;
+}
+
+void Users::record()
+{
+    if (n_captures > 0)
+        return;
+    for (Stream *stream : streams) {
+        events.push_back(event_make(stream->device, ACL_EVENT_SYNC));
+        event_record(events.back(), *stream);
+    }
+    streams.clear();
+}
+
+bool Users::poll()
+{
+    record();
+    while (!events.empty() && event_query(events.back())) {
+        event_destroy(events.back());
+        events.pop_back();
+    }
+    return empty();
 }
 
 /* ---- tasks ---- */
