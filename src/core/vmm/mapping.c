@@ -19,16 +19,23 @@
 
 /* ---- lifetime ---- */
 
-AM_HOT struct am_mapping *am_mapping_find(uintptr_t addr)
+/* The mapping of an address in r, or NULL. */
+static inline struct am_mapping *mapping_in(struct am_reservation *r, uintptr_t addr)
 {
-    struct am_reservation *r = am_address_find(&am_vspace.reservations, addr);
     struct am_mapping_entry *entries =
-        r != NULL ? atomic_load_explicit(&r->mappings, memory_order_acquire) : NULL;
+        atomic_load_explicit(&r->mappings, memory_order_acquire);
 
     return entries == NULL ? NULL
                            : atomic_load_explicit(
                                  &entries[(addr - r->start) >> AM_CHUNK_SHIFT].mapping,
                                  memory_order_acquire);
+}
+
+AM_HOT struct am_mapping *am_mapping_find(uintptr_t addr)
+{
+    struct am_reservation *r = am_address_find(&am_vspace.reservations, addr);
+
+    return r == NULL ? NULL : mapping_in(r, addr);
 }
 
 AM_HOT struct am_mapping *am_mapping_get(uintptr_t addr)
@@ -147,7 +154,7 @@ static void mapping_kill(struct am_mapping *mapping)
     bool is_mapped;
 
     am_lock(&mapping->reservation->lock);
-    is_mapped = am_mapping_find(mapping->start) == mapping;
+    is_mapped = mapping_in(mapping->reservation, mapping->start) == mapping;
     if (is_mapped) {
         if (!mapping_unbind(mapping)) {
             mapping->reservation->has_stale_mapping = true;
@@ -184,22 +191,21 @@ bool am_vspace_kill(struct am_phys *phys)
 
 bool am_mapping_lock(uintptr_t addr, struct am_mapping **ret_mapping)
 {
-    for (;;) {
-        struct am_mapping *mapping = am_mapping_find(addr);
-        bool is_mapped;
+    struct am_reservation *r;
 
-        if (mapping == NULL)
-            return false;
-        am_lock(&mapping->reservation->lock);
-        is_mapped = am_mapping_find(addr) == mapping;
-        if (is_mapped && !mapping->phys->is_killed) {
+    while (am_reservation_lock(addr, &r)) {
+        struct am_mapping *mapping = mapping_in(r, addr);
+
+        if (mapping != NULL && !mapping->phys->is_killed) {
             *ret_mapping = mapping;
             return true;
         }
-        am_unlock(&mapping->reservation->lock);
-        if (is_mapped)
-            mapping_kill(mapping);
+        am_unlock(&r->lock);
+        if (mapping == NULL)
+            return false;
+        mapping_kill(mapping);
     }
+    return false;
 }
 
 aclError am_mapping_lock_own(void *addr, bool must_start, struct am_mapping **ret_mapping)
@@ -339,7 +345,7 @@ static aclError range_lock(uintptr_t addr, size_t size, bool is_owned,
                          size, (void *)addr, r->size, (void *)r->start);
         } else {
             for (size_t at = 0; at < size && other == NULL; at += AM_CHUNK)
-                other = am_mapping_find(addr + at);
+                other = mapping_in(r, addr + at);
             if (other == NULL) {
                 *ret_reservation = r;
                 return ACL_SUCCESS;
