@@ -129,14 +129,16 @@ static void slot_free(uint32_t number)
 void *am_named_alloc(enum am_kind kind, size_t size)
 {
     struct am_named *object = am_sys_calloc(1, size);
+    uint32_t number;
 
     if (object == NULL)
         return NULL;
-    if (slot_alloc(&object->slot) != 0) {
+    if (slot_alloc(&number) != 0) {
         free(object);
         return NULL;
     }
     atomic_init(&object->refs, 1);
+    object->slot = number & AM_HANDLE_MAX;
     object->kind = kind;
     return object;
 }

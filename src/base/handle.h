@@ -56,12 +56,14 @@ static inline enum am_kind am_handle_kind(const void *handle)
 
 /* The first member of every object. */
 struct am_named {
-    atomic_uint refs;
-    uint32_t slot;
-    _Atomic(void *) handle; /* NULL: not published, or removed */
-    enum am_kind kind;
     struct am_deferred deferred;
+    /* The object's fields that are used most come next, in the same cache lines. */
+    _Atomic(void *) handle; /* NULL: not published, or removed */
+    atomic_uint refs;
+    uint32_t slot : AM_HANDLE_BITS;
+    uint32_t kind : 4; /* enum am_kind */
 };
+_Static_assert(AM_KIND_COUNT <= 16, "am_named.kind has 4 bits");
 
 /*
  * A zeroed object of `size` bytes with one reference and no handle yet; NULL if there is no

@@ -22,7 +22,7 @@
 
 enum am_phys_export { AM_EXPORT_NONE, AM_EXPORT_BEGUN, AM_EXPORT_DONE };
 
-/* The fields that allocating, mapping and freeing use come first, in few cache lines. */
+/* The fields that mapping and unmapping use come first, in few cache lines. */
 struct am_phys {
     struct am_named named;        /* published unless the memory is a heap's */
     _Atomic uint32_t handle_refs; /* written under lock, as the next three */
@@ -31,24 +31,23 @@ struct am_phys {
     /* With its device: it is neither mapped nor retained any more.  Read without lock. */
     atomic_bool is_killed;
     uint8_t export; /* lock; enum am_phys_export: core/ipc/share.h */
+    uint8_t attr;   /* what the program asked for: am_phys_prop() */
+    int8_t home; /* whose memory it is: the domain's, unless it was imported elsewhere */
+    bool is_imported; /* from another process, or from this one */
     struct am_latch lock;
     LIST_HEAD(am_mappings, am_mapping) mappings; /* lock */
     struct am_domain *domain;
-    uint32_t
-        location_id; /* what the program asked for, as the next two: am_phys_prop() */
+    size_t asked; /* bytes that the program asked for; mem.size is rounded up */
+    struct am_mem mem;
+
+    uint32_t location_id; /* what the program asked for, as the next one */
     uint8_t location_type;
-    uint8_t attr;
-    int8_t home; /* whose memory it is: the domain's, unless it was imported elsewhere */
-    bool is_imported;   /* from another process, or from this one */
     bool is_program;    /* it has, or had, a handle of the program's */
     bool is_charged;    /* to the domain; the caller of am_phys_charge() writes it */
     uint8_t charged_by; /* the shard of the thread that did it */
     bool is_entered;    /* in the domain, */
     uint8_t entered_by; /* by a thread of this shard */
-
-    struct am_mem mem;
-    size_t asked;   /* bytes that the program asked for; mem.size is rounded up */
-    uint64_t share; /* in the ledger, held instead of a charge; 0: none */
+    uint64_t share;     /* in the ledger, held instead of a charge; 0: none */
     /*
      * The number that it was exported or imported by last: the same means the same
      * bytes.

@@ -110,7 +110,10 @@ struct am_reservation {
     struct am_deferred deferred;
 };
 
-/* The fields that a lookup reads come first, in one cache line. */
+/*
+ * The fields that a lookup reads come first, in one cache line; the fields that unmapping
+ * writes are next.
+ */
 struct am_mapping {
     atomic_uint refs;
     int16_t device;   /* of phys, -1: the host */
@@ -125,12 +128,15 @@ struct am_mapping {
     uint8_t page_shift;   /* pages of phys have 2^page_shift bytes */
     struct am_reservation *reservation;
 
+    union {
+        LIST_ENTRY(am_mapping) of_phys; /* phys->lock; while it is mapped */
+        struct am_deferred deferred;    /* after the last reference */
+    };
     size_t asked;              /* what aclrtMapMem was given; size is rounded up */
     _Atomic uint64_t can_read; /* a bit for each device, by logical id, and AM_HOST_BIT */
     _Atomic uint64_t can_write;
-    LIST_ENTRY(am_mapping) of_phys; /* phys->lock */
-    struct am_deferred deferred;
 };
+_Static_assert(sizeof(struct am_mapping) <= 120, "free() merges blocks above 120 bytes");
 
 struct am_vspace {
     struct am_lock lock;
