@@ -163,16 +163,7 @@ aclError host_store_ready(struct host_store *store, size_t first, size_t n);
 bool host_store_discard(struct host_store *store, size_t first, size_t n);
 
 /*
- * pages.c: which pages stores get, by ACLMEM_HUGE_PAGES and the system; chosen when the
- * library starts, since calls that outlive a stop must not read options.
- */
-bool host_pages_may_be_huge(void);
-bool host_pages_can_collapse(void);
-/* Brings in `size` bytes of whole frames from `at` on: 0 or an errno. */
-int host_pages_bring(struct host_store *store, size_t at, size_t size);
-
-/*
- * pages.c: whether the machine has `size` bytes to populate, 207001 where it has not.
+ * Whether the machine has `size` bytes to populate, 207001 where it has not.
  * `view` is where they are to be; pages that are there already take nothing.  NULL: none
  * are there.  *ret_part is how many of the bytes to populate before the next check.
  */
