@@ -63,8 +63,6 @@ void am_ledger_put(struct am_ledger *ledger);
 
 /* Whether this is a private ledger. */
 bool am_ledger_is_private(const struct am_ledger *ledger);
-/* A random number that names the ledger: processes that have the same one share it. */
-uint64_t am_ledger_id(const struct am_ledger *ledger);
 
 /*
  * In a child of fork: the parent's slot is not kept alive, and later writes have no effect.
@@ -113,6 +111,9 @@ aclError am_ledger_use(struct am_ledger *ledger, int32_t device, unsigned limit)
 void am_ledger_unuse(struct am_ledger *ledger, int32_t device);
 
 /* ---- shares ---- */
+
+/* A random number that names the ledger: processes that have the same one share it. */
+uint64_t am_ledger_id(const struct am_ledger *ledger);
 
 /*
  * `size` bytes that this process had charged become a share, which it holds.  Fails with

@@ -375,11 +375,6 @@ bool am_ledger_is_private(const struct am_ledger *ledger)
     return ledger->fd < 0;
 }
 
-uint64_t am_ledger_id(const struct am_ledger *ledger)
-{
-    return ledger->head->id;
-}
-
 /* ---- fork ---- */
 
 /* fork() runs between these, so the lock is held when the functions return. */

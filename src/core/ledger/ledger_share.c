@@ -13,6 +13,11 @@
 #define INDEX_BITS 16 /* LEDGER_SHARES is as many */
 #define GROW 64       /* entries that are added at once */
 
+uint64_t am_ledger_id(const struct am_ledger *ledger)
+{
+    return ledger->head->id;
+}
+
 /* ---- the table ---- */
 
 unsigned ledger_shares_high(const struct am_ledger *ledger)
