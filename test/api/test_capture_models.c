@@ -471,6 +471,21 @@ static void a_conditional_task_takes_a_handle_of_its_own_model(void **state)
     end_stream(other);
 }
 
+/* A program that leaves the model must not look for a block. */
+static void the_value_of_a_condition_is_no_block_of_the_program(void **state)
+{
+    aclrtStream stream = make_stream();
+    uint64_t *condition;
+    aclmem_stats before, now;
+
+    assert_acl_ok(aclmem_get_stats(&before));
+    begin_capture(stream, RELAXED);
+    (void)cond_make(captured_into(stream), 0, &condition);
+    assert_acl_ok(aclmem_get_stats(&now));
+    assert_int_equal(now.blocks, before.blocks);
+    assert_acl_ok(aclrtResetDevice(0)); /* prints no warning */
+}
+
 static void a_refusal_names_the_call_that_began_the_branch(void **state)
 {
     aclrtStream stream = make_stream(), other = make_stream();
@@ -687,6 +702,7 @@ int main(void)
         claim_both(conditional_tasks_are_checked),
         claim_both(a_conditional_task_takes_a_handle_of_its_own_model),
         claim_both(a_refusal_names_the_call_that_began_the_branch),
+        claim_both(the_value_of_a_condition_is_no_block_of_the_program),
         claim_both(destroying_a_model_calls_back),
         claim_both(a_model_lists_its_streams_and_tasks),
         claim_both(a_disabled_task_is_skipped_after_the_update),

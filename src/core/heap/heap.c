@@ -25,14 +25,19 @@ static size_t block_room(const struct am_heap *heap, const struct am_block *bloc
 
 /* ---- modules: only blocks of other modules than the program are counted ---- */
 
+static bool module_is_counted(const struct am_block *block)
+{
+    return block->module != AM_MODULE_APP && block->module != AM_MODULE_NONE;
+}
+
 static void module_add(struct am_heap *heap, const struct am_block *block)
 {
     size_t room = block_room(heap, block);
-    uint64_t peak = heap->modules[block->module].peak;
-    uint64_t now;
+    uint64_t peak, now;
 
-    if (block->module == AM_MODULE_APP)
+    if (!module_is_counted(block))
         return;
+    peak = heap->modules[block->module].peak;
     now = atomic_fetch_add(&heap->modules[block->module].now, room) + room;
     while (peak < now &&
            !atomic_compare_exchange_weak(&heap->modules[block->module].peak, &peak, now))
@@ -48,7 +53,7 @@ static bool block_end(struct am_heap *heap, struct am_block *block, bool *ret_is
     uint32_t state = atomic_fetch_and(&block->state, ~AM_BLOCK_LIVE);
 
     *ret_is_free = state == AM_BLOCK_LIVE;
-    if ((state & AM_BLOCK_LIVE) && block->module != AM_MODULE_APP)
+    if ((state & AM_BLOCK_LIVE) && module_is_counted(block))
         atomic_fetch_sub(&heap->modules[block->module].now, block_room(heap, block));
     return (state & AM_BLOCK_LIVE) != 0;
 }
@@ -614,7 +619,8 @@ static uint64_t shard_count(struct am_heap_shard *shard, uint64_t *size)
     LIST_FOREACH (run, &shard->all, all) {
         for (uint32_t i = am_run_next_used(run, 0); i < run->n_blocks;
              i = am_run_next_used(run, i + 1)) {
-            bool is_live = (run->blocks[i].state & AM_BLOCK_LIVE) != 0;
+            bool is_live = (run->blocks[i].state & AM_BLOCK_LIVE) &&
+                           run->blocks[i].module != AM_MODULE_NONE;
 
             n += is_live;
             *size += is_live ? run->blocks[i].asked : 0;

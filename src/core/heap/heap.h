@@ -31,6 +31,7 @@ extern const struct am_owner am_heap_owners[AM_HEAP_KINDS];
 
 #define AM_HEAPS ((AM_DEVICES_MAX + 1) * AM_HEAP_KINDS)
 #define AM_MODULE_APP 33     /* the program itself, where it says nothing */
+#define AM_MODULE_NONE 255   /* the library: the block is not one of the program's */
 #define AM_PINS_MAX 0xfffffu /* queued operations on one block */
 
 /* Heaps are permanent, so no pointer to one is stale; a closed heap has no blocks. */

@@ -71,7 +71,7 @@ aclError am_condition_create(struct am_model *model, uint32_t value, bool has_de
     condition->value = value;
     condition->has_default = has_default;
     rc = am_heap_malloc(am_heap_of(model->device, AM_HEAP_DEVICE), sizeof(uint64_t), 0,
-                        4096, 0, &condition->addr);
+                        4096, AM_MODULE_NONE, &condition->addr);
     if (rc != ACL_SUCCESS) {
         am_named_free(&condition->named);
         return rc;
