@@ -233,13 +233,15 @@ static const struct am_piece *piece_find(const struct am_work *work, bool is_wri
 
 /*
  * What the work says about written bytes.  Between two places on the device the state
- * travels along, which is exact for one piece on each side.
+ * travels along, which is exact for one piece on each side.  Behind a wait that is not over,
+ * calls from now on may still write the source: then the destination counts as written.
  */
 static void written_follow(struct am_call *call, struct am_work *work)
 {
     const struct am_piece *to = piece_find(work, true);
     const struct am_piece *from = piece_find(work, false);
     bool to_device = to != NULL && is_device(to);
+    bool is_pending = call->agent != NULL && !TAILQ_EMPTY(&call->agent->works);
     uint64_t at;
 
     for (size_t i = 0; i < work->n_pieces; i++) {
@@ -247,11 +249,12 @@ static void written_follow(struct am_call *call, struct am_work *work)
 
         if (!is_device(p))
             continue;
-        if (p->is_write && from != NULL && is_device(from) && work->n_pieces == 2)
+        if (p->is_write && !is_pending && from != NULL && is_device(from) &&
+            work->n_pieces == 2)
             am_bytes_carry(p->bytes, p->at, from->bytes, from->at, p->size);
         else if (p->is_write)
             am_bytes_write(p->bytes, p->at, p->size);
-        else if ((!to_device || to->bytes->is_exported) &&
+        else if (!is_pending && (!to_device || to->bytes->is_exported) &&
                  am_bytes_unwritten(p->bytes, p->at, p->size, &at))
             report_unwritten(call, p, at);
     }
@@ -473,7 +476,8 @@ void am_before_value_write(struct am_call *call)
     value_add(call, a->devAddr, true);
     piece = piece_find(call->work, true);
     if (piece != NULL && call->agent != NULL) /* before the call, as a record */
-        am_value_write(call, call->agent, piece->bytes, piece->at, a->value);
+        call->record = am_record_get(
+            am_value_write(call, call->agent, piece->bytes, piece->at, a->value));
 }
 
 void am_before_value_wait(struct am_call *call)
@@ -483,9 +487,16 @@ void am_before_value_wait(struct am_call *call)
     value_add(call, a->devAddr, false);
 }
 
-/* Both order streams, so the access to the value itself is no race. */
+/* Both order streams, so the access to the value itself is no race, but it is a use. */
 void am_after_value_write(struct am_call *call)
 {
+    const struct am_piece *piece = piece_find(call->work, true);
+
+    if (call->rc == ACL_SUCCESS && call->record != NULL && piece != NULL) {
+        if (am_kind_is_on(AM_KIND_uninit_read))
+            am_bytes_write(piece->bytes, piece->at, piece->size);
+        am_record_uses(call, call->agent, call->record, piece);
+    }
     am_work_drop(call->work);
 }
 
@@ -499,6 +510,9 @@ void am_after_value_wait(struct am_call *call)
             call->agent->is_order_unknown = true;
         else
             am_value_wait(call, call->agent, piece->bytes, piece->at, a->value, a->flag);
+        call->work->type = AM_WORK_USE;
+        am_work_queue(call->work);
+        return;
     }
     am_work_drop(call->work);
 }

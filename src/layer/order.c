@@ -49,6 +49,12 @@ static uint64_t step_next(struct am_agent *agent)
     return step;
 }
 
+/* Whether the host's access to the bytes of the work may be a mistake. */
+static bool work_touches(const struct am_work *work)
+{
+    return work->type == AM_WORK_ACCESS || work->type == AM_WORK_FREE;
+}
+
 /* ---- agents ---- */
 
 struct am_agent *am_agent_make(uint64_t handle)
@@ -236,6 +242,14 @@ static void work_delete(struct am_work *work)
     free(work);
 }
 
+static void use_note(const struct am_piece *piece, const struct am_access *access)
+{
+    struct am_object *area = am_area_find(piece->addr);
+
+    if (area != NULL && area->serial == piece->area)
+        am_uses_note(area, access, &host.clock);
+}
+
 /*
  * Reports conflicts of the work, a step of an agent (NULL: of the host), with work that is
  * not `known`, and adds it to the history.
@@ -252,7 +266,7 @@ static void access_run(struct am_work *work, struct am_agent *agent,
     };
 
     access.step = step_next(agent);
-    for (size_t i = 0; i < work->n_pieces; i++) {
+    for (size_t i = 0; i < work->n_pieces && work->type != AM_WORK_USE; i++) {
         const struct am_piece *p = &work->pieces[i];
         struct am_access other;
         uint64_t at;
@@ -270,14 +284,15 @@ static void access_run(struct am_work *work, struct am_agent *agent,
         return;
     for (size_t i = 0; i < work->n_pieces; i++) {
         const struct am_piece *p = &work->pieces[i];
-        struct am_object *area = number != HOST ? am_area_find(p->addr) : NULL;
 
         access.is_write = p->is_write;
-        if (host.n_pending == 0 && am_bytes_are_long(p->bytes))
-            am_bytes_prune(p->bytes, &host.clock);
-        am_bytes_note(p->bytes, p->at, p->size, &access, clock);
-        if (area != NULL && area->serial == p->area)
-            am_uses_note(area, &access, &host.clock);
+        if (work->type != AM_WORK_USE) {
+            if (host.n_pending == 0 && am_bytes_are_long(p->bytes))
+                am_bytes_prune(p->bytes, &host.clock);
+            am_bytes_note(p->bytes, p->at, p->size, &access, clock);
+        }
+        if (number != HOST)
+            use_note(p, &access);
     }
 }
 
@@ -296,8 +311,16 @@ static void record_run(struct am_work *work)
     struct am_record *record = work->record;
     struct am_signal *signal = work->signal;
     struct am_agent *agent = work->agent;
+    struct am_access access = {
+        .agent = agent->number,
+        .site = work->site,
+        .is_write = true,
+        .is_order_unknown = agent->is_order_unknown,
+    };
 
-    step_next(agent);
+    access.step = step_next(agent);
+    for (size_t i = 0; i < work->n_pieces; i++)
+        use_note(&work->pieces[i], &access);
     if (record != NULL) {
         am_clock_join(&record->clock, &agent->clock);
         record->is_order_unknown |= agent->is_order_unknown;
@@ -523,7 +546,7 @@ void am_work_queue(struct am_work *work)
         work->record->n_queued++;
         work->record->n_pending++;
     }
-    for (size_t i = 0; agent != NULL && i < work->n_pieces; i++)
+    for (size_t i = 0; agent != NULL && work_touches(work) && i < work->n_pieces; i++)
         am_touch_watch(work->pieces[i].bytes);
     if (!is_open()) {
         am_work_drop(work);
@@ -569,6 +592,27 @@ void am_agent_wait(struct am_call *call, struct am_agent *agent, struct am_recor
     am_work_begin(&work, AM_WORK_WAIT, call, agent);
     work.record = record;
     am_work_queue(&work);
+}
+
+void am_record_uses(struct am_call *call, struct am_agent *agent,
+                    struct am_record *record, const struct am_piece *piece)
+{
+    struct am_object *area = am_area_find(piece->addr);
+    struct am_access access = {
+        .agent = agent->number,
+        .step = am_clock_get(&record->clock, agent->number),
+        .site = call->site,
+        .is_write = piece->is_write,
+    };
+    struct am_work *work;
+
+    if (record->is_complete)
+        use_note(piece, &access);
+    TAILQ_FOREACH (work, &agent->works, link) {
+        if (work->type == AM_WORK_RECORD && work->record == record && area != NULL)
+            am_work_piece(work, area, piece->addr - area->key, piece->size,
+                          piece->is_write);
+    }
 }
 
 void am_agent_wait_value(struct am_call *call, struct am_agent *agent,
@@ -849,7 +893,7 @@ bool am_bytes_in_flight_at(struct am_bytes *bytes, uint64_t at, bool is_write,
         if (agent->is_order_unknown || am_agent_is_behind_function(agent))
             continue;
         TAILQ_FOREACH (work, &agent->works, link) {
-            for (size_t i = 0; i < work->n_pieces; i++) {
+            for (size_t i = 0; work_touches(work) && i < work->n_pieces; i++) {
                 const struct am_piece *p = &work->pieces[i];
 
                 if (p->bytes != bytes || at - p->at >= p->size ||
@@ -872,7 +916,9 @@ void am_bytes_in_flight(struct am_bytes *bytes, am_range_fn each, void *arg)
     am_bytes_undone(bytes, &host.clock, each, arg);
     TAILQ_FOREACH (agent, &am_agents, link) {
         TAILQ_FOREACH (work, &agent->works, link) {
-            for (size_t i = 0; i < work->n_pieces && !agent->is_order_unknown; i++) {
+            for (size_t i = 0;
+                 work_touches(work) && i < work->n_pieces && !agent->is_order_unknown;
+                 i++) {
                 const struct am_piece *p = &work->pieces[i];
 
                 if (p->bytes == bytes)

@@ -28,6 +28,7 @@
 
 enum am_work_type {
     AM_WORK_ACCESS, /* reads and writes bytes */
+    AM_WORK_USE,    /* needs bytes to exist, and conflicts with nothing */
     AM_WORK_FREE,   /* frees a block of a pool */
     AM_WORK_RECORD, /* of an event or notify, or a position in the stream */
     AM_WORK_WAIT,   /* for a record, or for a notify */
@@ -170,6 +171,9 @@ void am_work_drop(struct am_work *work);
 /* Queues a record of the agent's position; NULL: no memory.  With a record: adds to it. */
 struct am_record *am_agent_record(struct am_call *call, struct am_agent *agent,
                                   struct am_record *record);
+/* The agent's record uses the bytes of the piece until it is made. */
+void am_record_uses(struct am_call *call, struct am_agent *agent,
+                    struct am_record *record, const struct am_piece *piece);
 /* Queues a wait of the agent's stream, for the end of a function. */
 void am_agent_wait(struct am_call *call, struct am_agent *agent,
                    struct am_record *record);
@@ -250,9 +254,12 @@ const char *am_agent_text(uint32_t number, char *text, size_t n);
  * that satisfies the wait is one more.  The stream then knows what all of these records know.
  * A copy inside the device writes an unknown value, which is assumed to satisfy every wait.
  */
-/* A write of the agent's stream was queued; agent NULL: of the host, which is done. */
-void am_value_write(struct am_call *call, struct am_agent *agent, struct am_bytes *bytes,
-                    uint64_t at, uint64_t value);
+/*
+ * A write of the agent's stream was queued; agent NULL: of the host, which is done.  Its
+ * record; NULL: no memory.
+ */
+struct am_record *am_value_write(struct am_call *call, struct am_agent *agent,
+                                 struct am_bytes *bytes, uint64_t at, uint64_t value);
 /* Whether a write of this location, or a wait for it, was noted. */
 bool am_value_is_noted(const struct am_bytes *bytes, uint64_t at);
 /* A copy or fill writes the range. */

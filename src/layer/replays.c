@@ -78,18 +78,26 @@ static void value_replay(struct am_call *call, const struct task *task)
 {
     struct am_object *area = am_area_find(task->addr);
     const struct am_piece *piece;
+    struct am_record *record;
     struct am_work work;
 
     if (area == NULL)
         return;
-    am_work_begin(&work, AM_WORK_ACCESS, call, call->agent);
+    am_work_begin(&work, AM_WORK_USE, call, call->agent);
     am_work_piece(&work, area, task->addr - area->key, 8, false);
     piece = work.n_pieces > 0 ? &work.pieces[0] : NULL;
-    if (piece != NULL && task->type == TASK_VALUE_WRITE)
-        am_value_write(call, call->agent, piece->bytes, piece->at, task->value);
-    else if (piece != NULL)
+    if (piece != NULL && task->type == TASK_VALUE_WRITE) {
+        record = am_value_write(call, call->agent, piece->bytes, piece->at, task->value);
+        if (record != NULL)
+            am_record_uses(call, call->agent, record, piece);
+        if (am_kind_is_on(AM_KIND_uninit_read))
+            am_bytes_write(piece->bytes, piece->at, piece->size);
+    } else if (piece != NULL) {
         am_value_wait(call, call->agent, piece->bytes, piece->at, task->value,
                       task->flag);
+        am_work_queue(&work);
+        return;
+    }
     am_work_drop(&work);
 }
 

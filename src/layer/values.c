@@ -118,13 +118,14 @@ static void waits_end(struct am_value *location, const struct value_write *write
     }
 }
 
-static void location_write(struct am_call *call, struct am_agent *agent,
-                           struct am_value *location, bool is_known, uint64_t value)
+static struct am_record *location_write(struct am_call *call, struct am_agent *agent,
+                                        struct am_value *location, bool is_known,
+                                        uint64_t value)
 {
     struct value_write *write = write_add(agent, &location->writes);
 
     if (write == NULL)
-        return;
+        return NULL;
     write->is_known = is_known;
     write->value = value;
     waits_end(location, write);
@@ -132,15 +133,15 @@ static void location_write(struct am_call *call, struct am_agent *agent,
         am_agent_record(call, agent, write->record);
     else
         am_record_by_host(write->record);
+    return write->record;
 }
 
-void am_value_write(struct am_call *call, struct am_agent *agent, struct am_bytes *bytes,
-                    uint64_t at, uint64_t value)
+struct am_record *am_value_write(struct am_call *call, struct am_agent *agent,
+                                 struct am_bytes *bytes, uint64_t at, uint64_t value)
 {
     struct am_value *location = location_get(bytes, at);
 
-    if (location != NULL)
-        location_write(call, agent, location, true, value);
+    return location != NULL ? location_write(call, agent, location, true, value) : NULL;
 }
 
 /* The eight bytes of the program's own or pinned memory, unless queued work writes them. */
