@@ -827,29 +827,41 @@ bool am_area_is_in_use(const struct am_object *area, struct am_access *ret_acces
     return false;
 }
 
-struct am_agent *am_record_recorder(const struct am_record *record,
-                                    const struct am_signal *signal)
+static bool is_recorder(const struct am_agent *agent, const struct am_record *record,
+                        const struct am_signal *signal)
 {
-    struct am_agent *agent;
     const struct am_work *work;
 
-    if (record == NULL && signal == NULL)
-        return NULL;
-    TAILQ_FOREACH (agent, &am_agents, link) {
-        TAILQ_FOREACH (work, &agent->works, link) {
-            if (work->type == AM_WORK_RECORD && work->record == record &&
-                (record != NULL || work->signal == signal))
-                return agent;
-        }
+    TAILQ_FOREACH (work, &agent->works, link) {
+        if (work->type == AM_WORK_RECORD && work->record == record &&
+            (record != NULL || work->signal == signal))
+            return true;
     }
-    return NULL;
+    return false;
 }
 
+struct am_agent *am_recorder_next(const struct am_record *record,
+                                  const struct am_signal *signal, struct am_agent *agent)
+{
+    if (record == NULL && signal == NULL)
+        return NULL;
+    agent = agent != NULL ? TAILQ_NEXT(agent, link) : TAILQ_FIRST(&am_agents);
+    while (agent != NULL && !is_recorder(agent, record, signal))
+        agent = TAILQ_NEXT(agent, link);
+    return agent;
+}
+
+/* A record behind the wait itself is the last choice. */
 struct am_agent *am_wait_recorder(const struct am_work *wait)
 {
-    return am_record_recorder(wait->value != NULL ? am_value_pending(wait->value, 0)
-                                                  : wait->record,
-                              wait->signal);
+    const struct am_record *record =
+        wait->value != NULL ? am_value_pending(wait->value, 0) : wait->record;
+    struct am_agent *first = am_recorder_next(record, wait->signal, NULL);
+    struct am_agent *other = NULL;
+
+    if (first != NULL && first == wait->agent)
+        other = am_recorder_next(record, wait->signal, first);
+    return other != NULL ? other : first;
 }
 
 struct am_work *am_agent_next_wait(const struct am_agent *agent)

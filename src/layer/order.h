@@ -215,9 +215,12 @@ uint64_t am_order_version(void);
 bool am_signal_is_in_use(const struct am_signal *signal, struct am_site *ret_site);
 /* The agent that has a pending record which ends a pending wait; NULL: none. */
 struct am_agent *am_wait_recorder(const struct am_work *wait);
-/* The same for a record, or (record NULL) for a notify. */
-struct am_agent *am_record_recorder(const struct am_record *record,
-                                    const struct am_signal *signal);
+/*
+ * The next agent after `agent` (NULL: the first one) that has a pending record, or (record
+ * NULL) one of a notify.
+ */
+struct am_agent *am_recorder_next(const struct am_record *record,
+                                  const struct am_signal *signal, struct am_agent *agent);
 /* Whether pending work of the agent begins after the function that this thread runs. */
 bool am_agent_is_behind_function(const struct am_agent *agent);
 /*
@@ -270,7 +273,10 @@ void am_value_wait(struct am_call *call, struct am_agent *agent, struct am_bytes
 /* Whether the wait is over, for a stream that knows `begin` and `host`. */
 bool am_value_has_ended(const struct am_value_wait *wait, const struct am_clock *begin,
                         const struct am_clock *host);
-/* The same, and what the stream knows then is joined; false: something unknown ended it. */
+/* Whether the stream goes on though other writes that may end the wait are pending. */
+bool am_value_is_sure(const struct am_value_wait *wait, const struct am_clock *begin,
+                      const struct am_clock *host);
+/* Whether the wait is over, and what the stream knows then is joined; false: something unknown ended it. */
 bool am_value_join(const struct am_value_wait *wait, struct am_clock *clock,
                    const struct am_clock *host);
 /* The wait is known to be over, though writes that may have ended it are pending. */

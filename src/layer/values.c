@@ -254,7 +254,7 @@ static bool is_sure(const struct am_value_wait *wait, uint32_t i)
 struct candidates {
     uint32_t n; /* that ran in the model */
     bool are_pending;
-    bool is_sure;
+    bool is_sure; /* one of them is sure to end the wait */
     bool is_order_unknown;
 };
 
@@ -281,7 +281,7 @@ static struct candidates candidates_join(const struct am_value_wait *wait,
     }
     if (!found.is_sure && wait->later != NULL) {
         found.are_pending |= !wait->later->is_complete;
-        found.is_sure = true;
+        found.is_sure = wait->later->is_complete;
         if (wait->later->is_complete)
             ends[found.n++] = wait->later;
     }
@@ -305,6 +305,12 @@ bool am_value_has_ended(const struct am_value_wait *wait, const struct am_clock 
 
     return wait->is_freed ||
            (found.n > 0 && (wait->is_settled || (found.is_sure && !found.are_pending)));
+}
+
+bool am_value_is_sure(const struct am_value_wait *wait, const struct am_clock *begin,
+                      const struct am_clock *host)
+{
+    return candidates_join(wait, begin, host, NULL).is_sure;
 }
 
 bool am_value_join(const struct am_value_wait *wait, struct am_clock *clock,

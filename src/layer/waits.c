@@ -61,6 +61,18 @@ struct chain {
     bool is_known; /* it ends at a wait that nothing queued can end, or in a circle */
 };
 
+/* Whether several streams may record the notify: then the way is not known. */
+static bool has_recorders(const struct am_work *wait)
+{
+    struct am_agent *agent = NULL;
+    int n = 0;
+
+    while (wait->record == NULL &&
+           (agent = am_recorder_next(NULL, wait->signal, agent)) != NULL)
+        n += agent != wait->agent;
+    return n > 1;
+}
+
 static void chain_follow(struct chain *chain, const struct am_agent *agent)
 {
     chain->n = chain->circle = 0;
@@ -78,6 +90,8 @@ static void chain_follow(struct chain *chain, const struct am_agent *agent)
             }
         }
         chain->work[chain->n++] = work;
+        if (has_recorders(work))
+            return;
         agent = am_wait_recorder(work);
     }
     chain->circle = chain->n;
@@ -170,7 +184,7 @@ static struct am_agent *awaited_next(const struct am_wait *wait, struct am_agent
     const struct am_awaited *w = &wait->awaited;
 
     if (w->signal != NULL)
-        return agent == NULL ? am_record_recorder(wait->record, w->signal) : NULL;
+        return agent == NULL ? am_recorder_next(wait->record, w->signal, NULL) : NULL;
     agent = agent == NULL ? TAILQ_FIRST(&am_agents) : TAILQ_NEXT(agent, link);
     for (; agent != NULL; agent = TAILQ_NEXT(agent, link)) {
         if (TAILQ_EMPTY(&agent->works))
@@ -234,12 +248,12 @@ static void agent_mark(struct am_agent *agent, unsigned depth);
 static void record_mark(struct am_record *record, const struct am_signal *signal,
                         unsigned depth)
 {
-    struct am_agent *agent = am_record_recorder(record, signal);
+    struct am_agent *agent = am_recorder_next(record, signal, NULL);
 
-    if (agent != NULL)
-        agent_mark(agent, depth + 1);
-    else if (record != NULL)
+    if (agent == NULL && record != NULL)
         record->is_needed = true;
+    for (; agent != NULL; agent = am_recorder_next(record, signal, agent))
+        agent_mark(agent, depth + 1);
 }
 
 /* What the agent's work depends on next, if it is the end of a function. */
@@ -254,7 +268,8 @@ static void agent_mark(struct am_agent *agent, unsigned depth)
     agent->marked = n_walks;
     if (next != NULL)
         record_mark(next->record, next->signal, depth);
-    if (first->value == NULL)
+    if (first->value == NULL ||
+        am_value_is_sure(first->value, &agent->clock, &first->host))
         return;
     for (unsigned n = 0; (record = am_value_pending(first->value, n)) != NULL; n++)
         record_mark(record, NULL, depth);
