@@ -306,6 +306,27 @@ static void stream_resolve(struct am_call *call)
         am_call_ref_agent(call, am_agent_find(call, call->stream));
 }
 
+/* The program may poll values; call->agent is NULL: the copy is done. */
+static void work_queue(struct am_call *call, struct am_work *work)
+{
+    const struct am_piece *from = piece_find(work, false);
+    struct am_piece seen = {.size = 0};
+
+    if (call->id == AM_API_aclrtMemcpy && call->agent == NULL && from != NULL &&
+        from->bytes->values != NULL && call->args != NULL) {
+        seen = *from;
+        am_bytes_get(seen.bytes);
+    }
+    am_work_queue(work);
+    if (seen.size > 0) {
+        AM_ARGS(aclrtMemcpy);
+
+        am_values_seen(seen.bytes, seen.at, seen.size,
+                       (uintptr_t)a->dst + (seen.addr - (uintptr_t)a->src));
+        am_bytes_put(seen.bytes);
+    }
+}
+
 void am_after_work(struct am_call *call)
 {
     struct am_work *work = call->work;
@@ -329,7 +350,7 @@ void am_after_work(struct am_call *call)
         if (p->bytes->values != NULL)
             am_values_overwrite(call, call->agent, p);
     }
-    am_work_queue(work);
+    work_queue(call, work);
     if (call->is_waited && call->agent != NULL)
         am_host_joins_agent(call->agent);
 }

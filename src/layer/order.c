@@ -700,6 +700,11 @@ static void host_learn(const struct am_clock *clock)
         am_clock_join(&agent->clock, clock);
 }
 
+const struct am_clock *am_host_clock(void)
+{
+    return &host.clock;
+}
+
 void am_host_joins_record(struct am_record *record)
 {
     if (record == NULL)

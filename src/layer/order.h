@@ -183,6 +183,7 @@ void am_agent_wait_value(struct am_call *call, struct am_agent *agent,
 /* Runs works that can run. */
 void am_order_progress(void);
 
+const struct am_clock *am_host_clock(void);
 /* The host knows that the record was made; an agent's whole work is done. */
 void am_host_joins_record(struct am_record *record);
 /* The same for a record of the agent's position, which only this agent made. */
@@ -268,6 +269,9 @@ bool am_value_is_noted(const struct am_bytes *bytes, uint64_t at);
 /* A copy or fill writes the range. */
 void am_values_overwrite(struct am_call *call, struct am_agent *agent,
                          const struct am_piece *piece);
+/* A copy gave the program the range, at this address of its memory. */
+void am_values_seen(const struct am_bytes *bytes, uint64_t at, uint64_t size,
+                    uint64_t addr);
 void am_value_wait(struct am_call *call, struct am_agent *agent, struct am_bytes *bytes,
                    uint64_t at, uint64_t value, uint32_t flag);
 /* Whether the wait is over, for a stream that knows `begin` and `host`. */

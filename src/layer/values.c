@@ -338,6 +338,37 @@ struct am_record *am_value_pending(const struct am_value_wait *wait, unsigned n)
                                                                       : NULL;
 }
 
+/* The host knows what all writes know that may have given it the value. */
+static void value_seen(const struct am_value *location, uint64_t value)
+{
+    struct am_value_wait seen = {
+        .value = value, .flag = ACL_VALUE_WAIT_EQ, .writes = location->writes};
+    struct am_record *pending = am_value_pending(&seen, 0);
+    struct am_record *record = am_record_make();
+    struct candidates found = {0};
+
+    if (record != NULL)
+        found = candidates_join(&seen, am_host_clock(), am_host_clock(), &record->clock);
+    if (found.n > 0)
+        am_host_joins_record(record);
+    else if (pending != NULL && am_value_pending(&seen, 1) == NULL)
+        am_host_joins_record(pending);
+    am_record_put(record);
+}
+
+void am_values_seen(const struct am_bytes *bytes, uint64_t at, uint64_t size,
+                    uint64_t addr)
+{
+    const struct am_value *location = bytes->values;
+    uint64_t value;
+
+    for (; location != NULL; location = location->next) {
+        if (location->at >= at && location->at + 8 <= at + size &&
+            source_read(addr + (location->at - at), &value))
+            value_seen(location, value);
+    }
+}
+
 bool am_value_is_noted(const struct am_bytes *bytes, uint64_t at)
 {
     const struct am_value *location = bytes->values;

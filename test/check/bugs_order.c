@@ -701,6 +701,65 @@ static void value_before_the_first(bool is_fixed)
     MUST(aclrtFree(value));
 }
 
+/* The host polls for a value that is written before the work that it needs. */
+static void value_polled_too_early(bool is_fixed)
+{
+    aclrtStream stream = stream_open();
+    void *block = block_open(4096);
+    void *value = block_open(64);
+    uint64_t seen = 0;
+
+    MUST(aclrtMemset(value, 64, 0, 64));
+    MUST(aclrtValueWrite(value, is_fixed ? 1 : 2, 0, stream));
+    MUST(aclrtMemsetAsync(block, 100, 1, 100, stream));
+    MUST(aclrtValueWrite(value, 2, 0, stream));
+    while (seen != 2)
+        MUST(aclrtMemcpy(&seen, sizeof seen, value, sizeof seen,
+                         ACL_MEMCPY_DEVICE_TO_HOST));
+    read_now(&seen, block, sizeof seen);
+    MUST(aclrtDestroyStream(stream));
+    MUST(aclrtFree(block));
+    MUST(aclrtFree(value));
+}
+
+/* A word is freed while a stream that a function holds back is to write it. */
+MISTAKE void free_word(void *value)
+{
+    MUST(aclrtFree(value));
+}
+
+static void word_freed(bool is_fixed)
+{
+    aclrtStream stream = stream_open();
+    void *value = block_open(64);
+    struct gate gate;
+
+    gate_hold(&gate, stream);
+    MUST(aclrtValueWrite(value, 1, 0, stream));
+    if (!is_fixed)
+        free_word(value);
+    gate_let(&gate);
+    MUST(aclrtSynchronizeStream(stream));
+    if (is_fixed)
+        free_word(value);
+    MUST(aclrtDestroyStream(stream));
+}
+
+static void waited_word_freed(bool is_fixed)
+{
+    aclrtStream stream = stream_open();
+    void *value = block_open(64);
+
+    MUST(aclrtValueWrite(value, 1, 0, stream));
+    MUST(aclrtSynchronizeStream(stream));
+    MUST(aclrtValueWait(value, 1, ACL_VALUE_WAIT_EQ, stream));
+    if (is_fixed)
+        MUST(aclrtSynchronizeStream(stream));
+    free_word(value);
+    MUST(aclrtSynchronizeStream(stream));
+    MUST(aclrtDestroyStream(stream));
+}
+
 /* Two streams write the value that ends the wait; one of them is held back. */
 static void value_of_two_streams(bool is_fixed)
 {
@@ -758,6 +817,11 @@ const struct bug order_bugs[] = {
     BUG("race/value-there", value_in_memory, "race", "wrote", "write_on"),
     BUG("race/value-before", value_before_the_first, "race", "wrote", "write_on"),
     BUG("race/value-two", value_of_two_streams, "race", "wrote", "write_on"),
+    BUG("race/value-polled", value_polled_too_early, "race", "the host reads",
+        "read_now"),
+    BUG("free-in-use/value", word_freed, "free-in-use", "writes it", "free_word"),
+    BUG("free-in-use/value-wait", waited_word_freed, "free-in-use", "reads it",
+        "free_word"),
     BUG("race/persistent", persistent_stream, "race", "the host reads", "read_now"),
     BUG("none/halves", halves_of_a_block, "", "", ""),
     BUG("none/destroyed", destroyed_stream, "", "", ""),

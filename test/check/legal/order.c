@@ -528,6 +528,80 @@ static void value_that_the_waiter_clears(bool is_fixed)
     MUST(aclrtFree(flag));
 }
 
+/* The host reads a value until a stream has written it. */
+static void value_that_the_host_polls(bool is_fixed)
+{
+    aclrtStream stream = stream_open();
+    void *a = block_open(SIZE);
+    void *flag = block_open(64);
+    uint64_t value = 0;
+
+    MUST(aclrtMemset(flag, 64, 0, 64));
+    set_on(stream, a);
+    MUST(aclrtValueWrite(flag, 7, 0, stream));
+    while (value != 7)
+        MUST(aclrtMemcpy(&value, sizeof value, flag, sizeof value,
+                         ACL_MEMCPY_DEVICE_TO_HOST));
+    read_back(a);
+    MUST(aclrtFree(flag));
+    MUST(aclrtFree(a));
+    MUST(aclrtDestroyStream(stream));
+}
+
+/* The stream that waited is waited for, so the word is not in use any more. */
+static void value_freed_behind_the_waiter(bool is_fixed)
+{
+    aclrtStream first = stream_open();
+    aclrtStream second = stream_open();
+    struct gate gate;
+
+    for (int i = 0; i < 2; i++) {
+        void *flag = block_open(64);
+
+        gate_hold(&gate, first);
+        MUST(aclrtValueWrite(flag, 1, 0, first));
+        MUST(aclrtValueWait(flag, 1, ACL_VALUE_WAIT_EQ, second));
+        gate_let(&gate);
+        if (i == 0)
+            MUST(aclrtSynchronizeStream(second));
+        MUST(i == 0 ? aclrtFree(flag) : aclrtFreeWithDevSync(flag));
+    }
+    MUST(aclrtDestroyStream(first));
+    MUST(aclrtDestroyStream(second));
+}
+
+/* A copy is queued before the bytes are written that it is to read. */
+static void copy_queued_before_its_source(bool is_fixed)
+{
+    aclrtStream first = stream_open();
+    aclrtStream second = stream_open();
+    aclrtNotify notify;
+    void *a = block_open(SIZE);
+    void *b = block_open(SIZE);
+    void *host = host_open(SIZE);
+    uint64_t value;
+
+    MUST(aclrtCreateNotify(&notify, 0));
+    MUST(aclrtWaitAndResetNotify(notify, second, 0));
+    MUST(aclrtMemcpyAsync(b, SIZE, a, SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE, second));
+    MUST(aclrtMemcpyAsync(host, SIZE, a, SIZE, ACL_MEMCPY_DEVICE_TO_HOST, second));
+    set_on(first, a);
+    MUST(aclrtRecordNotify(notify, first));
+    MUST(aclrtSynchronizeStream(second));
+    read_back(b);
+    MUST(aclrtDestroyNotify(notify));
+    MUST(aclrtFree(a));
+    a = block_open(64);
+    MUST(aclrtValueWrite(a, 1, 0, first));
+    MUST(aclrtSynchronizeStream(first));
+    MUST(aclrtMemcpy(&value, sizeof value, a, sizeof value, ACL_MEMCPY_DEVICE_TO_HOST));
+    MUST(aclrtFree(a));
+    MUST(aclrtFree(b));
+    MUST(aclrtFreeHost(host));
+    MUST(aclrtDestroyStream(first));
+    MUST(aclrtDestroyStream(second));
+}
+
 /* An event is reset on the stream that waited for it, and used again. */
 static void event_reset(bool is_fixed)
 {
@@ -709,6 +783,9 @@ const struct bug legal_order[] = {
     LEGAL("value_that_the_host_clears", value_that_the_host_clears),
     LEGAL("value_that_a_model_clears", value_that_a_model_clears),
     LEGAL("value_that_the_waiter_clears", value_that_the_waiter_clears),
+    LEGAL("value_that_the_host_polls", value_that_the_host_polls),
+    LEGAL("value_freed_behind_the_waiter", value_freed_behind_the_waiter),
+    LEGAL("copy_queued_before_its_source", copy_queued_before_its_source),
     LEGAL("event_reset", event_reset),
     LEGAL("notifies", notifies),
     LEGAL("many_readers", many_readers),
