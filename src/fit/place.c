@@ -48,6 +48,16 @@
 /* A new row begins in a gap at least ROOM times as large as the block. */
 #define ROOM 4
 
+/*
+ * A cache that grows replaces each of its blocks by a block that is larger by at most a GROWTHth.  Before
+ * the first of them is replaced again, at most N_GROWING others are.  The room that is left for these
+ * is at most a GROWTH_ROOMth of the block.  Smaller blocks than GROWTH_PAGES are moved at low cost.
+ */
+#define GROWTH 32
+#define GROWTH_PAGES 4
+#define GROWTH_ROOM 8
+#define N_GROWING 64
+
 bool am_fit_use_is_over(struct am_fit *fit, struct am_fit_use *use,
                         enum am_fit_action action)
 {
@@ -93,6 +103,18 @@ static struct am_fit_use use_of_others(struct am_fit *fit, const struct am_fit_r
     if (am_fit_use_is_over(fit, &use, AM_FIT_REUSE))
         use = (struct am_fit_use){0};
     return use;
+}
+
+/*
+ * Whether the block is a little larger than its neighbour: a cache grows, and the neighbour is replaced
+ * next.  A page that both touch counts as a new one, since the neighbour is freed.  A request
+ * that found no memory before takes every page that it can share.
+ */
+static bool is_outgrown(const struct am_fit *fit, const struct am_fit_request *r,
+                        const struct am_fit_block *block)
+{
+    return !r->may_wait && r->size >= GROWTH_PAGES * fit->config.page &&
+           block->size < r->size && r->size - block->size <= r->size / GROWTH;
 }
 
 /* Pages in which no block lives: the neighbours live in the first and in the last one. */
@@ -142,9 +164,11 @@ static void try_at(struct am_fit *fit, const struct am_fit_request *r,
     uint64_t n = last - first + 1;
     uint64_t before = fit_in_page(fit, addr);
     uint64_t behind = fit_in_page(fit, -(addr + r->size));
-    bool has_left = gap_has_left(gap) && first == fit_page_of(fit, gap->addr - 1);
-    bool has_right =
-        gap_has_right(gap) && last == fit_page_of(fit, gap->addr + gap->size);
+    bool has_left = gap_has_left(gap) && first == fit_page_of(fit, gap->addr - 1) &&
+                    !is_outgrown(fit, r, gap_block(gap));
+    bool has_right = gap_has_right(gap) &&
+                     last == fit_page_of(fit, gap->addr + gap->size) &&
+                     !is_outgrown(fit, r, gap_block(gap)->next);
     struct am_fit_place place = {
         .gap = gap, .addr = addr, .beside = loss + (before < behind ? before : behind)};
     bool waits;
@@ -218,13 +242,32 @@ static uint64_t border_loss(const struct am_fit *fit, const struct am_fit_reques
     return free == 0 ? fit->config.page : 0;
 }
 
+/*
+ * The distance to an outgrown neighbour.  After the neighbour is freed, the gap holds the next block of
+ * the cache, and so on: the gap moves through the cache, and nearly all pages stay in place.
+ */
+static uint64_t growth_room(const struct am_fit *fit, const struct am_fit_request *r,
+                            const struct am_fit_gap *gap,
+                            const struct am_fit_block *neighbour)
+{
+    uint64_t room = N_GROWING * (r->size - neighbour->size);
+    uint64_t most = r->size / GROWTH_ROOM & -fit->config.unit;
+    uint64_t rest = gap->size - r->size;
+
+    room = room < most ? room : most;
+    return room < rest ? room : rest;
+}
+
 static void try_left(struct am_fit *fit, const struct am_fit_request *r,
                      struct am_fit_gap *gap, struct am_fit_place *best)
 {
     uint64_t free = fit_in_page(fit, -gap->addr);
     uint64_t skip = border_skip(fit, r->size, free);
 
-    if (gap_has_left(gap) && gap->size - r->size >= skip)
+    if (is_outgrown(fit, r, gap_block(gap))) {
+        skip = growth_room(fit, r, gap, gap_block(gap));
+        try_at(fit, r, gap, gap->addr + skip, 0, best);
+    } else if (gap_has_left(gap) && gap->size - r->size >= skip)
         try_at(fit, r, gap, gap->addr + skip, border_loss(fit, r, gap, free), best);
 }
 
@@ -235,7 +278,10 @@ static void try_right(struct am_fit *fit, const struct am_fit_request *r,
     uint64_t free = fit_in_page(fit, end);
     uint64_t skip = border_skip(fit, r->size, free);
 
-    if (gap_has_right(gap) && gap->size - r->size >= skip)
+    if (gap_has_right(gap) && is_outgrown(fit, r, gap_block(gap)->next)) {
+        skip = growth_room(fit, r, gap, gap_block(gap)->next);
+        try_at(fit, r, gap, end - r->size - skip, 0, best);
+    } else if (gap_has_right(gap) && gap->size - r->size >= skip)
         try_at(fit, r, gap, end - r->size - skip, border_loss(fit, r, gap, free), best);
 }
 

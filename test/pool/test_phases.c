@@ -191,18 +191,30 @@ static unsigned program_run(const struct mix *mix, unsigned seed)
     return (unsigned)(10000 * stats.peak_live / stats.peak_held);
 }
 
+/* Programs in which a cache that grows once had less than that. */
+static const struct {
+    size_t mix;
+    unsigned seed;
+} worst[] = {{0, 1013}, {0, 1015}, {1, 1039}, {5, 1018}, {5, 1051}, {5, 1076}};
+
+static void program_check(size_t mix, unsigned seed)
+{
+    unsigned share = program_run(&mixes[mix], seed);
+
+    printf("mix %zu, seed %u: %u.%02u %%\n", mix, seed, share / 100, share % 100);
+    assert_true(share >= LEAST);
+}
+
 static void nearly_all_memory_is_in_use_at_the_peak(void **state)
 {
     start("default", "ACLMEM_MEMORY=64G", "ACLMEM_DEVICES=1");
     assert_acl_ok(aclrtSetDevice(0));
     for (size_t i = 0; i < sizeof(mixes) / sizeof(mixes[0]); i++) {
-        for (unsigned seed = 1; seed <= 4; seed++) {
-            unsigned share = program_run(&mixes[i], seed);
-
-            printf("mix %zu, seed %u: %u.%02u %%\n", i, seed, share / 100, share % 100);
-            assert_true(share >= LEAST);
-        }
+        for (unsigned seed = 1; seed <= 4; seed++)
+            program_check(i, seed);
     }
+    for (size_t i = 0; i < sizeof(worst) / sizeof(worst[0]); i++)
+        program_check(worst[i].mix, worst[i].seed);
 }
 
 /* Programs of other seeds than those of the test: docs/POOL.md has the figures. */
