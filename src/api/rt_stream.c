@@ -169,13 +169,8 @@ static aclError attribute_set_locked(struct am_stream *stream, aclrtStreamAttr a
 aclError am_aclrtSetStreamAttribute(aclrtStream handle, aclrtStreamAttr attr,
                                     aclrtStreamAttrValue *value)
 {
-    aclError rc;
-
     AM_GET(stream, handle);
-    am_lock(&stream->queue.lock);
-    rc = attribute_set_locked(stream, attr, value);
-    am_unlock(&stream->queue.lock);
-    return rc;
+    return AM_LOCKED(&stream->queue.lock, attribute_set_locked(stream, attr, value));
 }
 
 static aclError attribute_get_locked(const struct am_stream *stream, aclrtStreamAttr attr,
@@ -211,13 +206,8 @@ static aclError attribute_get_locked(const struct am_stream *stream, aclrtStream
 aclError am_aclrtGetStreamAttribute(aclrtStream handle, aclrtStreamAttr attr,
                                     aclrtStreamAttrValue *value)
 {
-    aclError rc;
-
     AM_GET(stream, handle);
-    am_lock(&stream->queue.lock);
-    rc = attribute_get_locked(stream, attr, value);
-    am_unlock(&stream->queue.lock);
-    return rc;
+    return AM_LOCKED(&stream->queue.lock, attribute_get_locked(stream, attr, value));
 }
 
 /* ---- callbacks and host functions ---- */
@@ -268,12 +258,7 @@ aclError am_aclrtProcessReport(int32_t ms)
 
 static uint64_t callback_thread_of(struct am_stream *stream)
 {
-    uint64_t thread;
-
-    am_lock(&stream->queue.lock);
-    thread = stream->callback_thread;
-    am_unlock(&stream->queue.lock);
-    return thread;
+    return AM_LOCKED(&stream->queue.lock, stream->callback_thread);
 }
 
 aclError am_aclrtLaunchCallback(aclrtCallback fn, void *userData,

@@ -227,7 +227,6 @@ static const char *messages_take(struct messages *to, struct messages *from)
 const char *am_error_take_messages(void)
 {
     struct messages *mine;
-    const char *text;
 
     if (error_lost) {
         error_lost = false;
@@ -238,10 +237,7 @@ const char *am_error_take_messages(void)
         return NULL;
     if (!error_is_shared)
         return messages_take(mine, mine);
-    am_lock(&shared_lock);
-    text = messages_take(mine, &shared);
-    am_unlock(&shared_lock);
-    return text;
+    return AM_LOCKED(&shared_lock, messages_take(mine, &shared));
 }
 
 void am_error_share_messages(bool is_shared)

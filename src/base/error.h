@@ -88,6 +88,19 @@ struct am_capture am_error_capture(char *text, size_t size);
 /* The same for messages that the program is not to see. */
 struct am_capture am_error_hush(void);
 void am_error_capture_end(struct am_capture before);
+
+/* The value of an expression that is evaluated in such a capture. */
+#define AM_CAPTURED_IN(capture_, value_) \
+    ({ \
+        struct am_capture before_ = (capture_); \
+        __auto_type captured_ = (value_); \
+        am_error_capture_end(before_); \
+        captured_; \
+    })
+#define AM_CAPTURED(text_, size_, value_) \
+    AM_CAPTURED_IN(am_error_capture(text_, size_), value_)
+#define AM_HUSHED(value_) AM_CAPTURED_IN(am_error_hush(), value_)
+
 /*
  * The text of a captured message of this call, without its prefix and its code: for a longer
  * message.  Modifies the message, and returns a part of it.

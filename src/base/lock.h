@@ -80,6 +80,15 @@ void am_lock(struct am_lock *lock) AM_ACQUIRE(*lock);
 bool am_lock_try(struct am_lock *lock) AM_TRY_ACQUIRE(true, *lock);
 void am_unlock(struct am_lock *lock) AM_RELEASE(*lock);
 
+/* The value of an expression that is evaluated with the lock. */
+#define AM_LOCKED(lock_, value_) \
+    ({ \
+        am_lock(lock_); \
+        __auto_type locked_ = (value_); \
+        am_unlock(lock_); \
+        locked_; \
+    })
+
 /* A latch is one word in builds without assertions: many objects have one. */
 struct AM_CAPABILITY("mutex") am_latch {
     atomic_bool is_taken;

@@ -47,10 +47,9 @@ static int32_t pod_info(uint32_t deviceId, aclrtDevAttr attr, int64_t otherwise,
                         int64_t *value)
 {
     char message[256];
-    struct am_capture before = am_error_capture(message, sizeof message);
-    int32_t rc = aclrtGetDeviceInfo(deviceId, attr, value);
+    int32_t rc =
+        AM_CAPTURED(message, sizeof message, aclrtGetDeviceInfo(deviceId, attr, value));
 
-    am_error_capture_end(before);
     if (rc == ACL_ERROR_RT_FEATURE_NOT_SUPPORT) {
         *value = otherwise;
         rc = ACL_SUCCESS;

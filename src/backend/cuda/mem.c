@@ -77,11 +77,9 @@ aclError cuda_bank_free(struct am_bank *base, size_t *ret_size)
 static aclError memory_fail(struct am_bank *bank, size_t size)
 {
     struct cuda_gpu *gpu = ((struct cuda_bank *)bank)->gpu;
-    struct am_capture before = am_error_hush();
     size_t left = 0;
-    aclError rc = cuda_bank_free(bank, &left);
+    aclError rc = AM_HUSHED(cuda_bank_free(bank, &left));
 
-    am_error_capture_end(before);
     if (rc != ACL_SUCCESS)
         return cuda_error(CUDA_ERROR_OUT_OF_MEMORY, gpu, "memory", size);
     return am_fail(ACL_ERROR_RT_MEMORY_ALLOCATION,

@@ -259,16 +259,11 @@ aclError am_remote_import(int directory, const struct am_port_place *place,
     static struct am_bank bank = {.ops = &am_backend_remote};
     struct am_port_message message = {.kind = AM_PORT_IMPORT};
     uint64_t generation;
-    aclError rc;
 
     AM_TRY(am_remote_start(directory, NULL));
     message.import.place = *place;
     message.import.ticket = *ticket;
-    am_lock(&am_remote.lock);
-    rc = ask_locked(&message, -1, &generation);
-    am_unlock(&am_remote.lock);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(AM_LOCKED(&am_remote.lock, ask_locked(&message, -1, &generation)));
     ret_import->mem = (struct am_mem){.bank = &bank, .size = message.imported.size};
     ret_import->mem.impl[AM_REMOTE_NUMBER] = message.imported.number;
     ret_import->mem.impl[AM_REMOTE_GENERATION] = generation;

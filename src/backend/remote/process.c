@@ -22,12 +22,7 @@
 
 static aclError send_first(const struct am_port_message *message, int fd)
 {
-    int rc;
-
-    am_lock(&am_remote.lock);
-    rc = am_remote_post_locked(message, fd);
-    am_unlock(&am_remote.lock);
-    return am_remote_sent(rc);
+    return am_remote_sent(AM_LOCKED(&am_remote.lock, am_remote_post_locked(message, fd)));
 }
 
 /* The reply replaces the message. */
@@ -142,10 +137,8 @@ static aclError process_restart(void)
 static bool restart(void)
 {
     char why[AM_PORT_TEXT] = "";
-    struct am_capture before = am_error_capture(why, sizeof why);
-    aclError rc = process_restart();
+    aclError rc = AM_CAPTURED(why, sizeof why, process_restart());
 
-    am_error_capture_end(before);
     am_lock(&am_remote.lock);
     am_remote.is_replaying = false;
     am_remote.started = am_clock();
@@ -289,14 +282,10 @@ static aclError start_locked(int directory) AM_REQUIRES(am_remote.start)
 {
     uint64_t timeout = (uint64_t)am_option_number(AM_OPTION_fabric_timeout) * AM_SECOND;
     struct am_port_message reply;
-    enum am_remote_state state;
     int key;
     aclError rc;
 
-    am_lock(&am_remote.lock);
-    state = am_remote.state;
-    am_unlock(&am_remote.lock);
-    if (state != AM_REMOTE_DOWN)
+    if (AM_LOCKED(&am_remote.lock, am_remote.state) != AM_REMOTE_DOWN)
         return ACL_SUCCESS;
     AM_REQUIRE(am_remote.is_allowed, ACL_ERROR_UNINITIALIZE,
                "aclFinalize has been called");
@@ -334,16 +323,13 @@ aclError am_remote_start(int directory, struct am_port_place *ret_place)
 void am_remote_init(const struct am_backend_ops *local)
 {
     char why[AM_PORT_TEXT];
-    struct am_capture before;
     aclError rc;
 
     am_lock(&am_remote.start);
     am_remote.is_allowed = true;
     am_remote.local = local;
     am_unlock(&am_remote.start);
-    before = am_error_capture(why, sizeof why);
-    rc = am_remote_check();
-    am_error_capture_end(before);
+    rc = AM_CAPTURED(why, sizeof why, am_remote_check());
     if (rc != ACL_SUCCESS)
         am_log(AM_LOG_WARN, "memory cannot be shared with other machines: %s",
                am_error_text(why));

@@ -180,14 +180,11 @@ static aclError copy_run(struct am_task *task)
 {
     struct copy_task *ct = (struct copy_task *)task;
     struct outcome *outcome = ct->outcome;
-    struct am_capture before;
 
     if (!ct->transfer.must_wait && !task->is_inline)
         return copy_do(ct);
     outcome->why[0] = '\0';
-    before = am_error_capture(outcome->why, sizeof outcome->why);
-    outcome->rc = copy_do(ct);
-    am_error_capture_end(before);
+    outcome->rc = AM_CAPTURED(outcome->why, sizeof outcome->why, copy_do(ct));
     outcome->has_run = true;
     return ACL_SUCCESS;
 }
@@ -310,12 +307,10 @@ static void *remote_thread(void *arg)
 {
     struct copy_task *ct = arg;
     struct outcome *outcome = &ct->remote->outcome;
-    struct am_capture before;
 
     am_error_function = ct->task.function;
-    before = am_error_capture(outcome->why, sizeof outcome->why);
-    outcome->rc = am_transfer_run(&ct->transfer);
-    am_error_capture_end(before);
+    outcome->rc =
+        AM_CAPTURED(outcome->why, sizeof outcome->why, am_transfer_run(&ct->transfer));
     am_epoch_enter();
     /* Before the stream goes on: memory that the program then frees is free at once. */
     am_transfer_close(&ct->transfer);

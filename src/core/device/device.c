@@ -31,22 +31,12 @@ struct am_device *am_device_find_driver(uint32_t driver_id)
 
 struct am_device_info am_device_info(struct am_device *device)
 {
-    struct am_device_info info;
-
-    am_lock(&am_devices.lock);
-    info = device->info;
-    am_unlock(&am_devices.lock);
-    return info;
+    return AM_LOCKED(&am_devices.lock, device->info);
 }
 
 bool am_device_is_active(struct am_device *device)
 {
-    bool is_active;
-
-    am_lock(&am_devices.lock);
-    is_active = device->primary != NULL;
-    am_unlock(&am_devices.lock);
-    return is_active;
+    return AM_LOCKED(&am_devices.lock, device->primary != NULL);
 }
 
 bool am_peer_is_possible(int32_t device, int32_t peer)

@@ -136,9 +136,8 @@ aclError am_import_claim(uint64_t number)
     AM_REQUIRE(imported != NULL, ACL_ERROR_BAD_ALLOC,
                "no host memory for the records of an import");
     imported->number = number;
-    am_lock(&imports.lock);
-    is_claimed = RB_INSERT(imported_tree, &imports.tree, imported) != NULL;
-    am_unlock(&imports.lock);
+    is_claimed = AM_LOCKED(&imports.lock,
+                           RB_INSERT(imported_tree, &imports.tree, imported) != NULL);
     if (!is_claimed)
         return ACL_SUCCESS;
     free(imported);

@@ -287,12 +287,7 @@ bool am_export_find(enum am_share_kind kind, uint64_t number,
 
 bool am_export_is_own(enum am_share_kind kind, const struct am_share_handle *share)
 {
-    bool is_own;
-
-    am_lock(&exports.lock);
-    is_own = export_show_locked(kind, share) != NULL;
-    am_unlock(&exports.lock);
-    return is_own;
+    return AM_LOCKED(&exports.lock, export_show_locked(kind, share) != NULL);
 }
 
 struct am_named *am_export_get(enum am_share_kind kind,

@@ -137,13 +137,10 @@ static __attribute__((noinline)) aclError grow_malloc(struct am_heap_shard *shar
                                                       const struct am_block *want,
                                                       void **ret_addr)
 {
-    struct am_capture before;
     char why[1024] = "";
-    aclError rc;
+    aclError rc =
+        AM_CAPTURED(why, sizeof why, run_malloc(shard, class, AM_CHUNK, want, ret_addr));
 
-    before = am_error_capture(why, sizeof why);
-    rc = run_malloc(shard, class, AM_CHUNK, want, ret_addr);
-    am_error_capture_end(before);
     if (rc == ACL_ERROR_RT_MEMORY_ALLOCATION)
         AM_TRY(other_shards_malloc(shard->heap, class, want, ret_addr));
     AM_REQUIRE(*ret_addr != NULL, rc, "%s", am_error_text(why));

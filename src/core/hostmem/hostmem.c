@@ -317,13 +317,10 @@ static bool registered_wait(struct am_registered *r)
         .can_end = work_goes_on,
         .stalled = give_up,
     };
-    bool is_over;
 
     pthread_once(&unused_once, unused_init);
-    am_lock(&registered_lock);
-    is_over = am_wait_locked(&registered_lock, &wait, AM_FOREVER) == 0;
-    am_unlock(&registered_lock);
-    return is_over;
+    return AM_LOCKED(&registered_lock,
+                     am_wait_locked(&registered_lock, &wait, AM_FOREVER) == 0);
 }
 
 /* Ends one that no new work can find any more, or lets it be found again. */

@@ -404,7 +404,6 @@ aclError am_share_import_fabric(const aclrtMemFabricHandle *handle,
 {
     char why[1024] = "";
     struct am_fabric_handle fabric;
-    struct am_capture before;
     aclError rc;
 
     AM_TRY(am_fabric_handle_parse(handle, &fabric));
@@ -412,9 +411,9 @@ aclError am_share_import_fabric(const aclrtMemFabricHandle *handle,
         return import_remote(&fabric, device, ret_handle);
     if (fabric.place.family == 0 || am_export_is_own(AM_SHARE_FABRIC, &fabric.ticket))
         return am_share_import(AM_SHARE_FABRIC, &fabric.ticket, device, ret_handle);
-    before = am_error_capture(why, sizeof why);
-    rc = am_share_import(AM_SHARE_FABRIC, &fabric.ticket, device, ret_handle);
-    am_error_capture_end(before);
+    rc =
+        AM_CAPTURED(why, sizeof why,
+                    am_share_import(AM_SHARE_FABRIC, &fabric.ticket, device, ret_handle));
     if (rc == ACL_ERROR_RT_NO_PERMISSION && am_remote_is_wanted())
         return import_remote(&fabric, device, ret_handle);
     AM_REQUIRE(rc != ACL_ERROR_RT_NO_PERMISSION, rc,

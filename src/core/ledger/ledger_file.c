@@ -271,15 +271,11 @@ static aclError file_enter_locked(struct am_ledger *ledger) AM_REQUIRES(ledger->
 static aclError file_enter(struct am_ledger *ledger)
 {
     char why[LEDGER_WHY];
-    aclError rc;
 
     AM_TRY(file_open(ledger));
     AM_REQUIRE(ledger_lock_file(ledger, why), ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "%s",
                why);
-    am_lock(&ledger->lock);
-    rc = file_enter_locked(ledger);
-    am_unlock(&ledger->lock);
-    return rc;
+    return AM_LOCKED(&ledger->lock, file_enter_locked(ledger));
 }
 
 /* The same format in private memory, with one slot. */
@@ -310,13 +306,10 @@ static void warn_once(const struct am_ledger *ledger)
 
 static aclError ledger_enter(struct am_ledger *ledger)
 {
-    struct am_capture before;
     aclError rc;
 
     /* The call succeeds anyway, so this is not a message for the program. */
-    before = am_error_capture(ledger->why, sizeof ledger->why);
-    rc = file_enter(ledger);
-    am_error_capture_end(before);
+    rc = AM_CAPTURED(ledger->why, sizeof ledger->why, file_enter(ledger));
     if (rc == ACL_SUCCESS)
         return rc;
     ledger_detach(ledger);

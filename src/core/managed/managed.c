@@ -98,13 +98,11 @@ static aclError addresses_take(struct block *block, size_t size, void **ret_addr
 {
     uintptr_t at = gap_find(WINDOW_START, size);
     aclError rc = ACL_ERROR_RT_PARAM_INVALID;
-    struct am_capture before;
 
     for (int i = 0; i < WINDOW_TRIES && at != 0 && rc == ACL_ERROR_RT_PARAM_INVALID;
          i++) {
-        before = am_error_hush();
-        rc = am_vspace_reserve_owned(&managed_owner, block, size, (void *)at, ret_addr);
-        am_error_capture_end(before);
+        rc = AM_HUSHED(
+            am_vspace_reserve_owned(&managed_owner, block, size, (void *)at, ret_addr));
         if (rc != ACL_SUCCESS)
             at = gap_find(at + size, size);
     }
@@ -185,9 +183,7 @@ aclError am_managed_alloc(uint64_t size, void **ret_addr)
     AM_REQUIRE(size <= WINDOW_SIZE, ACL_ERROR_RT_MEMORY_ALLOCATION,
                "Failed to allocate %llu bytes: a process can have 3 TB of managed memory",
                (unsigned long long)size);
-    am_lock(&managed.lock);
-    rc = alloc_locked(size, &addr);
-    am_unlock(&managed.lock);
+    rc = AM_LOCKED(&managed.lock, alloc_locked(size, &addr));
     if (rc == ACL_SUCCESS)
         *ret_addr = addr;
     return rc;

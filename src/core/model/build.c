@@ -80,8 +80,6 @@ static aclError bind_locked(struct am_model *model, struct am_stream *stream)
 
 aclError am_build_bind(struct am_model *model, struct am_stream *stream)
 {
-    aclError rc;
-
     AM_REQUIRE(!stream->is_default && (stream->flags & ACL_STREAM_PERSISTENT),
                ACL_ERROR_RT_PARAM_INVALID,
                "stream %d cannot be bound to a model; create it with "
@@ -90,10 +88,7 @@ aclError am_build_bind(struct am_model *model, struct am_stream *stream)
     AM_REQUIRE(stream->device == model->device, ACL_ERROR_RT_PARAM_INVALID,
                "model %u is on device %d, and stream %d is on device %d", model->id,
                model->device, stream->id, stream->device);
-    am_lock(&am_models.lock);
-    rc = bind_locked(model, stream);
-    am_unlock(&am_models.lock);
-    return rc;
+    return AM_LOCKED(&am_models.lock, bind_locked(model, stream));
 }
 
 static aclError lane_find_locked(struct am_model *model, const struct am_stream *stream,
@@ -143,13 +138,7 @@ static aclError end_locked(struct am_model *model) AM_REQUIRES(am_models.lock)
 
 aclError am_build_end(struct am_model *model)
 {
-    aclError rc;
-
-    am_lock(&am_models.lock);
-    rc = end_locked(model);
-    am_unlock(&am_models.lock);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(AM_LOCKED(&am_models.lock, end_locked(model)));
     for (uint32_t i = 0; i < model->n_lanes; i++) { /* streams that joined */
         if (model->lanes[i]->recorder.record != bound_record)
             am_lane_release(model->lanes[i]);
@@ -166,9 +155,7 @@ aclError am_build_unbind(struct am_model *model, const struct am_stream *stream)
     AM_REQUIRE(model->status == ACL_MODEL_RI_CAPTURE_STATUS_NONE,
                ACL_ERROR_RT_MODEL_CAPTURED,
                "model %u is being built; call aclmdlRIBuildEnd first", model->id);
-    am_lock(&am_models.lock);
-    rc = lane_find_locked(model, stream, &lane);
-    am_unlock(&am_models.lock);
+    rc = AM_LOCKED(&am_models.lock, lane_find_locked(model, stream, &lane));
     if (rc == ACL_SUCCESS)
         am_lane_release(lane);
     return rc;

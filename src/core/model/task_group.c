@@ -69,12 +69,7 @@ static aclError begin_locked(struct am_stream *stream) AM_REQUIRES(am_models.loc
 
 aclError am_task_group_begin(struct am_stream *stream)
 {
-    aclError rc;
-
-    am_lock(&am_models.lock);
-    rc = begin_locked(stream);
-    am_unlock(&am_models.lock);
-    return rc;
+    return AM_LOCKED(&am_models.lock, begin_locked(stream));
 }
 
 static aclError end_locked(struct am_stream *stream, struct group *group)
@@ -102,9 +97,7 @@ aclError am_task_group_end(struct am_stream *stream, void **ret_group)
     AM_REQUIRE(group != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a task group");
     group->part.free = group_free;
     handle = am_named_publish(&group->named);
-    am_lock(&am_models.lock);
-    rc = end_locked(stream, group);
-    am_unlock(&am_models.lock);
+    rc = AM_LOCKED(&am_models.lock, end_locked(stream, group));
     if (rc == ACL_SUCCESS)
         *ret_group = handle;
     else
@@ -187,9 +180,7 @@ aclError am_task_group_update(struct am_stream *stream, void *handle)
                am_handle_why(AM_KIND_TASK_GROUP, handle));
     am_lock(&am_models.lock);
     expired = update_expire_locked(group);
-    am_lock(&stream->queue.lock);
-    rc = update_begin_locked(stream, group);
-    am_unlock(&stream->queue.lock);
+    rc = AM_LOCKED(&stream->queue.lock, update_begin_locked(stream, group));
     am_unlock(&am_models.lock);
     if (expired != NULL)
         am_stream_put(expired);
@@ -200,11 +191,8 @@ aclError am_task_group_update(struct am_stream *stream, void *handle)
 static struct group *updated_find_locked(struct am_stream *stream)
     AM_REQUIRES(am_models.lock)
 {
-    struct am_recorder *recorder;
+    struct am_recorder *recorder = AM_LOCKED(&stream->queue.lock, stream->queue.recorder);
 
-    am_lock(&stream->queue.lock);
-    recorder = stream->queue.recorder;
-    am_unlock(&stream->queue.lock);
     return recorder != NULL && recorder->record == update_record
                ? AM_CONTAINER_OF(recorder, struct group, recorder)
                : NULL;

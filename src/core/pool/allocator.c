@@ -156,9 +156,7 @@ aclError am_allocator_register(struct am_stream *stream, void *handle)
     aclError rc;
 
     AM_REQUIRE(r != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a registration");
-    am_lock(&allocators_lock);
-    rc = register_locked(r, handle, stream);
-    am_unlock(&allocators_lock);
+    rc = AM_LOCKED(&allocators_lock, register_locked(r, handle, stream));
     if (rc != ACL_SUCCESS)
         free(r);
     return rc;

@@ -280,7 +280,6 @@ static aclError pool_malloc_locked(struct am_pool *pool, size_t asked,
     size_t size = am_align_up(asked, AM_POOL_ALIGN);
     struct am_pool_block *block;
     char why[256] = "";
-    struct am_capture before;
     aclError rc;
 
     AM_REQUIRE(!pool->is_dead, ACL_ERROR_RT_INVALID_HANDLE, "memPool %p is not alive",
@@ -292,9 +291,7 @@ static aclError pool_malloc_locked(struct am_pool *pool, size_t asked,
                "Failed to allocate %zu bytes: %zu of the pool's %zu are in use", asked,
                live, pool->max_size);
     /* Errors of failed placement attempts are discarded if a later attempt succeeds. */
-    before = am_error_capture(why, sizeof why);
-    rc = block_place_locked(pool, size, stream, &block);
-    am_error_capture_end(before);
+    rc = AM_CAPTURED(why, sizeof why, block_place_locked(pool, size, stream, &block));
     AM_REQUIRE(
         rc != ACL_ERROR_RT_MEMORY_ALLOCATION, rc,
         "Failed to allocate %zu bytes: the pool's blocks take %zu of its %zu, and the "

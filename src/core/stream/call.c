@@ -360,12 +360,7 @@ static aclError subscriber_add_locked(uint64_t thread) AM_REQUIRES(calls.lock)
 
 aclError am_subscriber_add(uint64_t thread)
 {
-    aclError rc;
-
-    am_lock(&calls.lock);
-    rc = subscriber_add_locked(thread);
-    am_unlock(&calls.lock);
-    return rc;
+    return AM_LOCKED(&calls.lock, subscriber_add_locked(thread));
 }
 
 void am_subscriber_remove(uint64_t thread)
@@ -428,12 +423,7 @@ static aclError process_locked(uint64_t thread, int32_t timeout_ms)
 
 aclError am_call_process(int32_t timeout_ms)
 {
-    aclError rc;
-
-    am_lock(&calls.lock);
-    rc = process_locked((uint64_t)pthread_self(), timeout_ms);
-    am_unlock(&calls.lock);
-    return rc;
+    return AM_LOCKED(&calls.lock, process_locked((uint64_t)pthread_self(), timeout_ms));
 }
 
 static aclError call_make(const struct am_task_ops *ops, const struct call *like,
@@ -566,11 +556,8 @@ aclError am_call_make_hostfunc(aclrtHostFunc function, void *data,
                                struct am_task **ret_task)
 {
     struct call like = {.function = function, .data = data, .is_blocking = true};
-    int rc;
+    int rc = AM_LOCKED(&calls.lock, threads_grow_locked());
 
-    am_lock(&calls.lock);
-    rc = threads_grow_locked();
-    am_unlock(&calls.lock);
     AM_REQUIRE(rc == 0, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                "no thread for a host function: %s (see ulimit -u)", strerror(rc));
     return call_make(&hostfunc_ops, &like, ret_task);

@@ -46,11 +46,8 @@ void am_event_put(struct am_event *event)
 
 uint32_t am_event_available(int32_t device)
 {
-    uint32_t n;
+    uint32_t n = AM_LOCKED(&lists_lock, am_events.of[device].n);
 
-    am_lock(&lists_lock);
-    n = am_events.of[device].n;
-    am_unlock(&lists_lock);
     return n < am_setup.product->n_events ? am_setup.product->n_events - n : 0;
 }
 
@@ -123,9 +120,7 @@ static aclError event_make(unsigned can, struct am_event_page *page, int32_t mad
     event->made_on = made_on >= 0 ? made_on : am_devices.device[event->device].driver_id;
     /* Once it is listed, a reset by another thread may end it. */
     handle = am_named_publish(&event->named);
-    am_lock(&lists_lock);
-    rc = event_list_locked(event, context);
-    am_unlock(&lists_lock);
+    rc = AM_LOCKED(&lists_lock, event_list_locked(event, context));
     am_context_put(context);
     if (rc != ACL_SUCCESS)
         goto err;
@@ -342,12 +337,9 @@ static enum am_progress event_poll(void *what, bool may_block)
 static unsigned sources_get(const struct event_wait *wait, struct am_source *list)
 {
     bool is_only;
-    unsigned n;
 
-    am_lock(&wait->event->lock);
-    n = am_event_sources_locked(wait->event, wait->target, list, &is_only);
-    am_unlock(&wait->event->lock);
-    return n;
+    return AM_LOCKED(&wait->event->lock,
+                     am_event_sources_locked(wait->event, wait->target, list, &is_only));
 }
 
 static bool event_can_end(void *what, const struct am_stall *stall)
@@ -460,12 +452,7 @@ static aclError record_query(struct am_event *event, uint64_t number, bool *ret_
 
 static uint64_t target_get(struct am_event *event)
 {
-    uint64_t target;
-
-    am_lock(&event->lock);
-    target = am_event_target_locked(event);
-    am_unlock(&event->lock);
-    return target;
+    return AM_LOCKED(&event->lock, am_event_target_locked(event));
 }
 
 aclError am_event_query(struct am_event *event, bool *ret_is_complete)
@@ -482,12 +469,7 @@ aclError am_event_query(struct am_event *event, bool *ret_is_complete)
 
 static uint64_t latest_get(struct am_event *event)
 {
-    uint64_t latest;
-
-    am_lock(&event->lock);
-    latest = event->n_recorded;
-    am_unlock(&event->lock);
-    return latest;
+    return AM_LOCKED(&event->lock, event->n_recorded);
 }
 
 aclError am_event_query_waits(struct am_event *event, bool *ret_is_over)

@@ -27,12 +27,7 @@ struct marker {
 
 static struct am_place place_get(struct am_event *event)
 {
-    struct am_place place;
-
-    am_lock(&event->lock);
-    place = event->place;
-    am_unlock(&event->lock);
-    return place;
+    return AM_LOCKED(&event->lock, event->place);
 }
 
 aclError am_event_check_captured(struct am_event *event)
@@ -235,11 +230,9 @@ static aclError external_check(struct am_event *event, struct am_stream *stream,
                                bool is_wait)
 {
     uint64_t capture = am_capture_number(stream);
-    bool is_mixed;
+    bool is_mixed = AM_LOCKED(&event->lock, event->external.capture == capture &&
+                                                event->is_external_wait != is_wait);
 
-    am_lock(&event->lock);
-    is_mixed = event->external.capture == capture && event->is_external_wait != is_wait;
-    am_unlock(&event->lock);
     if (event->can & (AM_EVENT_NOTIFY | AM_EVENT_EXTERNAL))
         return ACL_SUCCESS;
     AM_REQUIRE((event->can & AM_EVENT_EX) && (event->can & AM_EVENT_SYNC),

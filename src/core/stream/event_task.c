@@ -469,13 +469,9 @@ enum am_poll am_event_wait_poll(struct am_task *task)
 {
     struct am_event_task *et = (struct am_event_task *)task;
     struct am_event *event = et->event;
-    enum am_poll poll;
 
     (void)am_event_poll_device(event, et->target, false);
-    am_lock(&event->lock);
-    poll = wait_poll_locked(event, et);
-    am_unlock(&event->lock);
-    return poll;
+    return AM_LOCKED(&event->lock, wait_poll_locked(event, et));
 }
 
 /*
@@ -558,12 +554,9 @@ unsigned am_event_wait_sources(struct am_task *task, struct am_source *list,
                                bool *ret_is_only)
 {
     struct am_event_task *et = (struct am_event_task *)task;
-    unsigned n;
 
-    am_lock(&et->event->lock);
-    n = am_event_sources_locked(et->event, et->target, list, ret_is_only);
-    am_unlock(&et->event->lock);
-    return n;
+    return AM_LOCKED(&et->event->lock,
+                     am_event_sources_locked(et->event, et->target, list, ret_is_only));
 }
 
 void am_event_wait_describe(const struct am_task *task, char *text, size_t size)

@@ -170,7 +170,6 @@ static bool has_starts(struct am_model *model)
 void am_execution_open(struct am_execution *execution)
 {
     struct am_model *model = execution->model;
-    struct am_capture before;
     bool is_open;
 
     if (model->n_steps == 0 || !am_queue_can_launch(execution->queue) ||
@@ -179,9 +178,8 @@ void am_execution_open(struct am_execution *execution)
         atomic_load_explicit(&am_node_ran, memory_order_relaxed) != NULL ||
         !steps_alloc(execution))
         return;
-    before = am_error_hush(); /* the worker finds the same mistake */
-    is_open = steps_open(execution);
-    am_error_capture_end(before);
+    /* The worker finds the same mistake. */
+    is_open = AM_HUSHED(steps_open(execution));
     if (!is_open) {
         am_execution_close(execution);
         return;
@@ -228,16 +226,14 @@ aclError am_execution_launch(struct am_task *task, const struct am_backend_ops *
     struct am_execution *execution = (struct am_execution *)task;
     struct am_model *model = execution->model;
     char text[512] = "";
-    struct am_capture before;
     size_t failed;
     aclError rc;
 
     if (execution->n_open == 0 || !launch_claim(execution))
         return ACL_SUCCESS;
-    before = am_error_capture(text, sizeof text);
-    rc = device->lane_steps(lane, execution->steps, model->n_steps, &failed,
-                            &task->number);
-    am_error_capture_end(before);
+    rc = AM_CAPTURED(text, sizeof text,
+                     device->lane_steps(lane, execution->steps, model->n_steps, &failed,
+                                        &task->number));
     execution->is_launched = task->number != 0;
     if (!execution->is_launched)
         launch_unclaim(execution, rc != ACL_SUCCESS);
@@ -266,11 +262,9 @@ void am_execution_end(struct am_execution *execution)
 enum am_progress am_model_poll(struct am_model *model)
 {
     enum am_progress progress = AM_PROGRESS_NONE;
-    struct am_queue *queue;
+    struct am_queue *queue =
+        AM_LOCKED(&model->lock, model->n_launched > 0 ? model->launched_on : NULL);
 
-    am_lock(&model->lock);
-    queue = model->n_launched > 0 ? model->launched_on : NULL;
-    am_unlock(&model->lock);
     if (queue != NULL)
         progress = am_queue_poll(queue, false);
     return progress;

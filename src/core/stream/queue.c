@@ -233,7 +233,6 @@ static void collect_locked(struct am_queue *queue) AM_REQUIRES(queue->lock)
     struct am_tasks done = TAILQ_HEAD_INITIALIZER(done);
     const char *function = am_error_function;
     char why[sizeof queue->why] = "";
-    struct am_capture before;
     struct am_task *task;
     uint64_t number = 0;
     unsigned n = 0;
@@ -241,9 +240,7 @@ static void collect_locked(struct am_queue *queue) AM_REQUIRES(queue->lock)
 
     if (queue->n_launched == 0 || queue->is_collecting)
         return;
-    before = am_error_capture(why, sizeof why);
-    rc = queue->device->lane_poll(queue->lane, &number);
-    am_error_capture_end(before);
+    rc = AM_CAPTURED(why, sizeof why, queue->device->lane_poll(queue->lane, &number));
     queue->n_unpolled = 0;
     while ((task = TAILQ_FIRST(&queue->tasks)) != NULL && task->number != 0 &&
            task->number <= number) {
@@ -300,28 +297,20 @@ enum am_progress am_queue_poll(struct am_queue *queue, bool may_block)
 /* False: there is no lane; then workers do all tasks. */
 AM_COLD static bool lane_open_locked(struct am_queue *queue) AM_REQUIRES(queue->lock)
 {
-    struct am_capture before;
-
     if (queue->is_refused)
         return false;
-    before = am_error_hush();
-    queue->is_refused = queue->device->lane_open(queue->driver, queue->runnable.priority,
-                                                 &queue->lane) != ACL_SUCCESS;
-    am_error_capture_end(before);
+    queue->is_refused =
+        AM_HUSHED(queue->device->lane_open(queue->driver, queue->runnable.priority,
+                                           &queue->lane) != ACL_SUCCESS);
     return !queue->is_refused;
 }
 
 bool am_queue_has_lane(struct am_queue *queue)
 {
-    bool has_lane;
-
     if (queue->device == NULL ||
         queue->lane != NULL) /* only the owner opens the lane now */
         return queue->device != NULL;
-    am_lock(&queue->lock);
-    has_lane = lane_open_locked(queue);
-    am_unlock(&queue->lock);
-    return has_lane;
+    return AM_LOCKED(&queue->lock, lane_open_locked(queue));
 }
 
 static bool can_launch_locked(const struct am_queue *queue) AM_REQUIRES(queue->lock)
@@ -332,14 +321,9 @@ static bool can_launch_locked(const struct am_queue *queue) AM_REQUIRES(queue->l
 
 bool am_queue_can_launch(struct am_queue *queue)
 {
-    bool can_launch;
-
     if (queue->device == NULL)
         return false;
-    am_lock(&queue->lock);
-    can_launch = can_launch_locked(queue);
-    am_unlock(&queue->lock);
-    return can_launch;
+    return AM_LOCKED(&queue->lock, can_launch_locked(queue));
 }
 
 static aclError task_launch_locked(struct am_queue *queue, struct am_task *task)
@@ -609,13 +593,9 @@ aclError am_queue_submit(struct am_queue *queue, struct am_task *task,
 
 bool am_queue_is_idle(struct am_queue *queue)
 {
-    bool is_idle;
-
-    am_lock(&queue->lock);
-    is_idle = queue->n_done == queue->n_queued && !queue->is_stopped &&
-              !queue->is_closed && !queue->sched->setup.is_chaotic;
-    am_unlock(&queue->lock);
-    return is_idle;
+    return AM_LOCKED(&queue->lock, queue->n_done == queue->n_queued &&
+                                       !queue->is_stopped && !queue->is_closed &&
+                                       !queue->sched->setup.is_chaotic);
 }
 
 /* ---- dropping ---- */

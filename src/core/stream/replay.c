@@ -242,7 +242,6 @@ static bool has_effect(const struct am_node *node)
 static void node_run(struct am_lane *lane, struct am_node *node, struct kept *kept)
 {
     struct am_task *task = node->task;
-    struct am_capture before;
     char text[512];
     aclError rc;
 
@@ -250,10 +249,9 @@ static void node_run(struct am_lane *lane, struct am_node *node, struct kept *ke
         return;
     text[0] = '\0';
     am_error_function = task->function;
-    before = am_error_capture(text, sizeof text);
-    rc =
-        node->announced != 0 ? announced_run(lane, node) : task_execute(lane, task, kept);
-    am_error_capture_end(before);
+    rc = AM_CAPTURED(text, sizeof text,
+                     node->announced != 0 ? announced_run(lane, node)
+                                          : task_execute(lane, task, kept));
     if (rc != ACL_SUCCESS)
         am_model_fail(lane->model, lane, node, rc, text);
 }

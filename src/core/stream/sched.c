@@ -160,12 +160,7 @@ static uint64_t next_step_locked(struct am_sched *sched) AM_REQUIRES(sched->lock
 
 uint64_t am_sched_next_step(struct am_sched *sched)
 {
-    uint64_t next;
-
-    am_lock(&sched->lock);
-    next = next_step_locked(sched);
-    am_unlock(&sched->lock);
-    return next;
+    return AM_LOCKED(&sched->lock, next_step_locked(sched));
 }
 
 /* Advances a runnable that this thread has claimed, without the lock. */
@@ -292,23 +287,14 @@ void am_sched_function_end(struct am_sched *sched)
 
 bool am_sched_is_active(struct am_sched *sched, uint64_t n_completed)
 {
-    bool is_active;
-
-    am_lock(&sched->lock);
-    is_active = sched->n_ready > 0;
-    am_unlock(&sched->lock);
-    return is_active || am_counter_sum(&sched->n_running) > 0 ||
+    return AM_LOCKED(&sched->lock, sched->n_ready > 0) ||
+           am_counter_sum(&sched->n_running) > 0 ||
            am_counter_sum(&sched->n_completed) != n_completed;
 }
 
 bool am_sched_has_deadline(struct am_sched *sched)
 {
-    bool has_deadline;
-
-    am_lock(&sched->lock);
-    has_deadline = !RB_EMPTY(&sched->timed);
-    am_unlock(&sched->lock);
-    return has_deadline;
+    return AM_LOCKED(&sched->lock, !RB_EMPTY(&sched->timed));
 }
 
 /* ---- threads ---- */
@@ -402,14 +388,9 @@ static aclError workers_start_locked(struct am_sched *sched) AM_REQUIRES(sched->
 
 aclError am_sched_start_workers(struct am_sched *sched)
 {
-    aclError rc;
-
     if (atomic_load_explicit(&sched->n_threads, memory_order_relaxed) > 0)
         return ACL_SUCCESS;
-    am_lock(&sched->lock);
-    rc = workers_start_locked(sched);
-    am_unlock(&sched->lock);
-    return rc;
+    return AM_LOCKED(&sched->lock, workers_start_locked(sched));
 }
 
 void am_sched_init(struct am_sched *sched)

@@ -46,11 +46,8 @@ static bool is_never_waited_for(const struct am_stream *stream)
 
 uint32_t am_stream_available(int32_t device)
 {
-    uint32_t n;
+    uint32_t n = AM_LOCKED(&streams_lock, streams[device].n);
 
-    am_lock(&streams_lock);
-    n = streams[device].n;
-    am_unlock(&streams_lock);
     return n < am_setup.product->n_streams ? am_setup.product->n_streams - n : 0;
 }
 
@@ -354,11 +351,9 @@ AM_HOT aclError am_stream_submit(struct am_stream *stream, struct am_task *task)
 /* A call must not wait for a stream that waits for the function that makes the call. */
 static aclError self_check(struct am_stream *stream)
 {
-    bool is_blocked;
+    bool is_blocked =
+        AM_LOCKED(&stream->queue.lock, am_call_blocks_locked(&stream->queue));
 
-    am_lock(&stream->queue.lock);
-    is_blocked = am_call_blocks_locked(&stream->queue);
-    am_unlock(&stream->queue.lock);
     AM_REQUIRE(!is_blocked, ACL_ERROR_RT_PARAM_INVALID,
                "stream %d waits for the host function or callback that makes this call, "
                "so the call would wait for itself; make it in another thread, or when "

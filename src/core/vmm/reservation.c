@@ -228,10 +228,8 @@ static aclError reservation_release(const struct am_reservation *r)
 /* Releases where no call can fail any more; false: it was not possible. */
 static bool reservation_drop(const struct am_reservation *r, enum am_log_level level)
 {
-    struct am_capture before = am_error_hush();
-    aclError rc = reservation_release(r);
+    aclError rc = AM_HUSHED(reservation_release(r));
 
-    am_error_capture_end(before);
     if (rc != ACL_SUCCESS)
         am_log(level, "%zu bytes of addresses at %p could not be released", r->size,
                (void *)r->start);
@@ -241,11 +239,8 @@ static bool reservation_drop(const struct am_reservation *r, enum am_log_level l
 /* Addresses of the backend's become a reservation, or are given back. */
 static aclError reservation_enter(struct am_reservation *r)
 {
-    int rc;
+    int rc = AM_LOCKED(&am_vspace.lock, reservation_enter_locked(r));
 
-    am_lock(&am_vspace.lock);
-    rc = reservation_enter_locked(r);
-    am_unlock(&am_vspace.lock);
     if (rc == 0)
         return ACL_SUCCESS;
     reservation_drop(r, AM_LOG_INFO);
