@@ -72,6 +72,14 @@ aclError am_vmm_check(void);
     AM_HELD(noun_, noun_); \
     AM_TRY(am_##noun_##_get(handle_, &noun_))
 
+/* The device with the id, and the id of the thread's device; declared in the same way. */
+#define AM_GET_DEVICE(name_, id_) \
+    struct am_device *name_; \
+    AM_TRY(am_device_find(id_, &name_))
+#define AM_GET_CURRENT_DEVICE(name_) \
+    int32_t name_; \
+    AM_TRY(am_context_device(&name_))
+
 #define AM_HELD_PUT(noun_) \
     static inline void am_held_##noun_(struct am_##noun_ **held) \
     { \

@@ -40,11 +40,9 @@ aclError am_aclrtGetCurrentContext(aclrtContext *context)
 
 aclError am_aclrtGetPrimaryCtxState(int32_t deviceId, uint32_t *flags, int32_t *active)
 {
-    struct am_device *device;
-
     AM_REQUIRE(flags == NULL || !am_setup.is_strict, ACL_ERROR_INVALID_PARAM,
                "flags is reserved and takes NULL (ACLMEM_RULES=strict)");
-    AM_TRY(am_device_find(deviceId, &device));
+    AM_GET_DEVICE(device, deviceId);
     if (flags != NULL)
         *flags = 0;
     *active = am_device_is_active(device);

@@ -24,18 +24,15 @@
 
 aclError am_aclrtSetDevice(int32_t deviceId)
 {
-    struct am_device *device;
-
-    AM_TRY(am_device_find(deviceId, &device));
+    AM_GET_DEVICE(device, deviceId);
     return am_device_enter(device, true);
 }
 
 static aclError device_reset(int32_t deviceId, bool is_forced)
 {
     struct am_watch_left before = am_watch_count();
-    struct am_device *device;
 
-    AM_TRY(am_device_find(deviceId, &device));
+    AM_GET_DEVICE(device, deviceId);
     AM_TRY(am_device_reset(device, is_forced));
     am_explain_reset(&before);
     return ACL_SUCCESS;
@@ -139,9 +136,7 @@ static aclError figure(struct am_device *device, aclrtDevAttr attr, int64_t *ret
 
 aclError am_aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value)
 {
-    struct am_device *device;
-
-    AM_TRY(am_device_find((int32_t)deviceId, &device));
+    AM_GET_DEVICE(device, (int32_t)deviceId);
     return figure(device, attr, value);
 }
 
@@ -153,9 +148,8 @@ aclError am_aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo,
         [ACL_DEVICE_INFO_VECTOR_CORE_NUM] = ACL_DEV_ATTR_VECTOR_CORE_NUM,
         [ACL_DEVICE_INFO_L2_SIZE] = ACL_DEV_ATTR_L2_CACHE_SIZE,
     };
-    struct am_device *device;
 
-    AM_TRY(am_device_find((int32_t)deviceId, &device));
+    AM_GET_DEVICE(device, (int32_t)deviceId);
     return figure(device, attrs[deviceInfo], value);
 }
 
@@ -199,10 +193,9 @@ aclError am_aclrtGetDeviceUtilizationRate(int32_t deviceId,
 aclError am_aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid *uuid)
 {
     uint8_t machine[AM_UUID_SIZE];
-    struct am_device *device;
     char name[32];
 
-    AM_TRY(am_device_find(deviceId, &device));
+    AM_GET_DEVICE(device, deviceId);
     AM_REQUIRE_FEATURE(AM_PRODUCT_UUID, "%s have no UUID");
     if (am_setup.backend->caps & AM_CAP_DEVICES) {
         struct am_device_info info = am_device_info(device);
@@ -237,12 +230,10 @@ static aclError bus_check(void)
 
 aclError am_aclrtDeviceGetPCIBusId(int32_t deviceId, char *pciBusId, int32_t len)
 {
-    struct am_device *device;
-
     AM_REQUIRE(len >= BUS_ID_SIZE, ACL_ERROR_INVALID_PARAM,
                "len is %d; a bus id takes %d bytes with its terminating zero", len,
                BUS_ID_SIZE);
-    AM_TRY(am_device_find(deviceId, &device));
+    AM_GET_DEVICE(device, deviceId);
     AM_TRY(bus_check());
     bus_id(device, pciBusId);
     return ACL_SUCCESS;
@@ -281,11 +272,8 @@ static uint64_t link_between(int32_t a, int32_t b)
 aclError am_aclrtGetDevicesTopo(uint32_t deviceId, uint32_t otherDeviceId,
                                 uint64_t *value)
 {
-    struct am_device *device;
-    struct am_device *other;
-
-    AM_TRY(am_device_find((int32_t)deviceId, &device));
-    AM_TRY(am_device_find((int32_t)otherDeviceId, &other));
+    AM_GET_DEVICE(device, (int32_t)deviceId);
+    AM_GET_DEVICE(other, (int32_t)otherDeviceId);
     AM_TRY(bus_check());
     *value = device != other ? link_between(device->driver_id, other->driver_id) : 0;
     return ACL_SUCCESS;
@@ -293,9 +281,7 @@ aclError am_aclrtGetDevicesTopo(uint32_t deviceId, uint32_t otherDeviceId,
 
 aclError am_aclrtGetLogicDevIdByUserDevId(int32_t userDevId, int32_t *logicDevId)
 {
-    struct am_device *device;
-
-    AM_TRY(am_device_find(userDevId, &device));
+    AM_GET_DEVICE(device, userDevId);
     *logicDevId = device->driver_id;
     return ACL_SUCCESS;
 }
@@ -392,11 +378,10 @@ static bool peers_are_enabled(uint64_t devices, int32_t device)
 aclError am_aclrtMemP2PMap(void *devPtr, size_t size, int32_t dstDevId, uint64_t flags)
 {
     struct am_spans spans;
-    int32_t device;
     aclError rc = ACL_SUCCESS;
 
     AM_TRY(am_device_find(dstDevId, NULL));
-    AM_TRY(am_context_device(&device));
+    AM_GET_CURRENT_DEVICE(device);
     AM_TRY(am_spans_open_device(&spans, devPtr, size, AM_ACCESS_NONE, device, "devPtr"));
     if (spans.devices == UINT64_C(1) << dstDevId)
         rc =

@@ -229,9 +229,7 @@ aclError am_aclrtGetEventId(aclrtEvent handle, uint32_t *eventId)
 
 aclError am_aclrtGetEventAvailNum(uint32_t *eventCount)
 {
-    int32_t device;
-
-    AM_TRY(am_context_device(&device));
+    AM_GET_CURRENT_DEVICE(device);
     *eventCount = am_event_available(device);
     return ACL_SUCCESS;
 }

@@ -124,11 +124,10 @@ static aclError policy_page(unsigned policy, size_t size, uint32_t *ret_page)
 static aclError device_malloc(void **ret_addr, size_t size, unsigned policy, size_t pad,
                               unsigned module)
 {
-    int32_t device;
     uint32_t page;
 
     AM_TRY(policy_page(policy, size, &page));
-    AM_TRY(am_context_device(&device));
+    AM_GET_CURRENT_DEVICE(device);
     AM_REQUIRE(size <= SIZE_MAX - 64, ACL_ERROR_RT_MEMORY_ALLOCATION,
                "Failed to allocate %zu bytes: no device has that much memory", size);
     return am_heap_malloc(am_heap_of(device, AM_HEAP_DEVICE), size,
@@ -175,14 +174,13 @@ aclError am_aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy 
                                aclrtMallocConfig *cfg)
 {
     struct malloc_cfg parsed;
-    int32_t device;
     unsigned base;
 
     AM_TRY(policy_split((unsigned)policy, &base));
     AM_TRY(malloc_cfg_parse(cfg, &parsed));
     AM_REQUIRE(!parsed.has_va_flag, ACL_ERROR_INVALID_PARAM,
                "the attribute VA_FLAG is for aclrtMallocHostWithCfg only");
-    AM_TRY(am_context_device(&device));
+    AM_GET_CURRENT_DEVICE(device);
     AM_REQUIRE(parsed.device < 0 || parsed.device == device, ACL_ERROR_RT_PARAM_INVALID,
                "the attribute DEVICE_ID is %d but the current device is %d",
                parsed.device, device);
@@ -227,10 +225,9 @@ aclError am_aclrtFreeWithDevSync(void *devPtr)
 aclError am_aclrtMemFlush(void *devPtr, size_t size)
 {
     struct am_spans spans;
-    int32_t device;
     aclError rc = ACL_SUCCESS;
 
-    AM_TRY(am_context_device(&device));
+    AM_GET_CURRENT_DEVICE(device);
     AM_TRY(am_spans_open(&spans, devPtr, size, AM_ACCESS_NONE, device, "devPtr"));
     if (spans.devices == 0)
         rc = am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p is not device memory", devPtr);
@@ -288,11 +285,10 @@ aclError am_aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageIn
                                  size_t inputNum, size_t *outputNum)
 {
     aclrtMemUsageInfo usage[AM_MODULES + 1];
-    struct am_device *device;
     struct am_domain *domain;
     size_t n;
 
-    AM_TRY(am_device_find(deviceId, &device));
+    AM_GET_DEVICE(device, deviceId);
     domain = device->domain;
     AM_REQUIRE(domain != NULL, ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
     n = usage_collect(domain, usage);
@@ -336,12 +332,11 @@ aclError am_aclrtFreeHost(void *hostPtr)
 
 aclError am_aclrtFreeHostWithDevSync(void *hostPtr)
 {
-    int32_t device;
     aclError failure;
     aclError rc;
 
     AM_REQUIRE(hostPtr != NULL, ACL_ERROR_RT_PARAM_INVALID, "hostPtr is NULL");
-    AM_TRY(am_context_device(&device));
+    AM_GET_CURRENT_DEVICE(device);
     AM_TRY(am_stream_check_all(device, NULL));
     /* A failure of a stream is returned here. The block is freed in any case. */
     failure = am_sync_device(device, -1);

@@ -35,9 +35,7 @@ aclError am_aclrtSetOpExecuteTimeOutV2(uint64_t timeout, uint64_t *actualTimeout
 
 static aclError device_current(struct am_device **ret_device)
 {
-    int32_t id;
-
-    AM_TRY(am_context_device(&id));
+    AM_GET_CURRENT_DEVICE(id);
     return am_device_find(id, ret_device);
 }
 
@@ -147,9 +145,7 @@ aclError am_aclrtSetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type,
 aclError am_aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type,
                                    uint32_t *value)
 {
-    struct am_device *device;
-
-    AM_TRY(am_device_find(deviceId, &device));
+    AM_GET_DEVICE(device, deviceId);
     return device_limit(device, type, value);
 }
 
@@ -173,12 +169,10 @@ aclError am_aclrtSetStreamResLimit(aclrtStream handle, aclrtDevResLimitType type
 aclError am_aclrtGetStreamResLimit(aclrtStream handle, aclrtDevResLimitType type,
                                    uint32_t *value)
 {
-    struct am_device *device;
-
     AM_GET(stream, handle);
     if (limit_get(&stream->limits, type, value))
         return ACL_SUCCESS;
-    AM_TRY(am_device_find(stream->device, &device));
+    AM_GET_DEVICE(device, stream->device);
     return device_limit(device, type, value);
 }
 

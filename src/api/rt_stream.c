@@ -54,9 +54,7 @@ aclError am_aclrtSynchronizeStream(aclrtStream stream)
 
 aclError am_aclrtSynchronizeDeviceWithTimeout(int32_t ms)
 {
-    int32_t device;
-
-    AM_TRY(am_context_device(&device));
+    AM_GET_CURRENT_DEVICE(device);
     return am_sync_device(device, ms);
 }
 
@@ -125,9 +123,7 @@ aclError am_aclrtStreamGetFlags(aclrtStream handle, uint32_t *flags)
 
 aclError am_aclrtGetStreamAvailableNum(uint32_t *streamCount)
 {
-    int32_t device;
-
-    AM_TRY(am_context_device(&device));
+    AM_GET_CURRENT_DEVICE(device);
     *streamCount = am_stream_available(device);
     return ACL_SUCCESS;
 }
