@@ -1,10 +1,9 @@
 /*
  * The importer's side.  See exchange.h.
  *
- * One connection for each exporter is kept for the next import.  A thread that imports
- * removes the connection from the list and uses it alone, so no lock is held while the
- * thread waits for the exporter.  A second import from the same exporter at the same
- * time opens a connection and closes it afterwards.
+ * The connection of the last import is kept for the next one.  A thread that imports takes
+ * the connection and uses it alone, so no lock is held while the thread waits for the
+ * exporter.  If another thread has it, or it leads to another exporter, the import opens one.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -12,7 +11,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
-#include <sys/queue.h>
 #include <sys/socket.h>
 
 #include "acl/error_codes/rt_error_codes.h"
@@ -35,81 +33,53 @@
 
 /* A connection to an exporter. */
 struct link {
-    LIST_ENTRY(link) all;
-    int fd;
+    int fd; /* -1: none */
     uint32_t name;
     int32_t exporter; /* process id */
 };
 
 static struct {
     struct am_lock lock;
-    bool is_up;             /* lock, as the next one; false: connections are not kept */
-    LIST_HEAD(, link) idle; /* one for each exporter */
-} links = {.lock = AM_LOCK_INIT(AM_RANK_LEAF, "connections")};
+    bool is_up; /* lock, as the next one; false: no connection is kept */
+    struct link link;
+} idle = {.lock = AM_LOCK_INIT(AM_RANK_LEAF, "connection"), .link = {.fd = -1}};
 
-static void link_close(struct link *link)
+static struct link link_take(uint32_t name)
 {
-    close(link->fd);
-    free(link);
-}
+    struct link link = {.fd = -1};
 
-static struct link *link_find_locked(uint32_t name) AM_REQUIRES(links.lock)
-{
-    struct link *link;
-
-    LIST_FOREACH (link, &links.idle, all) {
-        if (link->name == name)
-            return link;
+    am_lock(&idle.lock);
+    if (idle.link.fd >= 0 && idle.link.name == name) {
+        link = idle.link;
+        idle.link.fd = -1;
     }
-    return NULL;
-}
-
-static struct link *link_take(uint32_t name)
-{
-    struct link *link;
-
-    am_lock(&links.lock);
-    link = link_find_locked(name);
-    if (link != NULL)
-        LIST_REMOVE(link, all);
-    am_unlock(&links.lock);
+    am_unlock(&idle.lock);
     return link;
 }
 
-static void link_cache(struct link *link)
+static void link_keep(struct link link)
 {
-    am_lock(&links.lock);
-    if (links.is_up && link_find_locked(link->name) == NULL) {
-        LIST_INSERT_HEAD(&links.idle, link, all);
-        link = NULL;
-    }
-    am_unlock(&links.lock);
-    if (link != NULL)
-        link_close(link);
-}
+    struct link other = link;
 
-/* Closes idle connections: all of them, or those whose exporter has ended. */
-static void links_close_locked(bool only_ended) AM_REQUIRES(links.lock)
-{
-    struct link *link, *next;
-    char byte;
-
-    for (link = LIST_FIRST(&links.idle); link != NULL; link = next) {
-        next = LIST_NEXT(link, all);
-        if (only_ended && recv(link->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0)
-            continue;
-        LIST_REMOVE(link, all);
-        link_close(link);
+    am_lock(&idle.lock);
+    if (idle.is_up) {
+        other = idle.link;
+        idle.link = link;
     }
+    am_unlock(&idle.lock);
+    if (other.fd >= 0)
+        close(other.fd);
 }
 
 void am_import_client_set(bool is_up)
 {
-    am_lock(&links.lock);
-    links.is_up = is_up;
-    if (!is_up)
-        links_close_locked(false);
-    am_unlock(&links.lock);
+    am_lock(&idle.lock);
+    idle.is_up = is_up;
+    if (!is_up && idle.link.fd >= 0) {
+        close(idle.link.fd);
+        idle.link.fd = -1;
+    }
+    am_unlock(&idle.lock);
 }
 
 /* ---- claims ---- */
@@ -314,19 +284,14 @@ static aclError fail_import(uint64_t number, int32_t exporter, const char *actio
 }
 
 static aclError link_open(uint64_t number, struct am_timeout *timeout,
-                          struct link **ret_link)
+                          struct link *ret_link)
 {
     uint32_t name = (uint32_t)(number >> NAME_SHIFT);
     struct ucred peer = {0};
     socklen_t size = sizeof peer;
-    struct link *link;
     int directory;
-    int fd;
+    int fd = am_rundir_look(&directory);
 
-    am_lock(&links.lock);
-    links_close_locked(true);
-    am_unlock(&links.lock);
-    fd = am_rundir_look(&directory);
     if (fd < 0)
         return fail_import(number, 0, "opening the runtime directory", -fd);
     while ((fd = am_sockname_connect(directory, name)) == -EAGAIN && has_time(timeout))
@@ -334,35 +299,29 @@ static aclError link_open(uint64_t number, struct am_timeout *timeout,
     close(directory);
     if (fd < 0)
         return fail_import(number, 0, "connecting to the exporting process", -fd);
-    link = am_sys_calloc(1, sizeof *link);
-    if (link == NULL) {
-        close(fd);
-        return fail_import(number, 0, "", ENOMEM);
-    }
     getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &peer, &size);
-    *link = (struct link){.fd = fd, .name = name, .exporter = (int32_t)peer.pid};
-    *ret_link = link;
+    *ret_link = (struct link){.fd = fd, .name = name, .exporter = (int32_t)peer.pid};
     return ACL_SUCCESS;
 }
 
 /* Sends the request and waits for the reply: 0 or -errno. */
-static int link_request(const struct link *link, const struct am_wire_request *request,
-                        struct am_timeout *timeout, struct am_wire_reply *ret_reply,
-                        int *ret_fd)
+static int reply_request(int socket, const struct am_wire_request *request,
+                         struct am_timeout *timeout, struct am_wire_reply *ret_reply,
+                         int *ret_fd)
 {
     int rc;
 
-    while ((rc = am_fdpass_send(link->fd, request, sizeof *request, -1)) == -EAGAIN) {
-        rc = ready_wait(link->fd, POLLOUT, timeout);
+    while ((rc = am_fdpass_send(socket, request, sizeof *request, -1)) == -EAGAIN) {
+        rc = ready_wait(socket, POLLOUT, timeout);
         if (rc != 0)
             return rc;
     }
     if (rc != 0)
         return rc == -ECONNRESET || rc == -ENOTCONN ? -EPIPE : rc;
     do {
-        rc = ready_wait(link->fd, POLLIN, timeout);
+        rc = ready_wait(socket, POLLIN, timeout);
         if (rc == 0)
-            rc = am_fdpass_receive(link->fd, ret_reply, sizeof *ret_reply, ret_fd);
+            rc = am_fdpass_receive(socket, ret_reply, sizeof *ret_reply, ret_fd);
     } while (rc == -EAGAIN);
     return rc;
 }
@@ -371,7 +330,7 @@ static int link_request(const struct link *link, const struct am_wire_request *r
  * Gets a reply over the kept connection or a new one.  A connection that the exporter has
  * closed, or that belongs to an ended exporter of the same name, is replaced.
  */
-static aclError reply_fetch(const struct am_wire_request *request, struct link **ret_link,
+static aclError reply_fetch(const struct am_wire_request *request, struct link *ret_link,
                             struct am_wire_reply *ret_reply, int *ret_fd)
 {
     struct am_timeout timeout = {.left = AM_EXCHANGE_WAIT_MS * AM_MILLISECOND,
@@ -380,25 +339,24 @@ static aclError reply_fetch(const struct am_wire_request *request, struct link *
     int n_new = 0;
 
     for (;;) {
-        struct link *link = link_take((uint32_t)(number >> NAME_SHIFT));
-        int32_t exporter;
+        struct link link = link_take((uint32_t)(number >> NAME_SHIFT));
         int error;
 
-        if (link == NULL) {
+        if (link.fd < 0) {
             AM_TRY(link_open(number, &timeout, &link));
             n_new++;
         }
-        error = -link_request(link, request, &timeout, ret_reply, ret_fd);
+        error = -reply_request(link.fd, request, &timeout, ret_reply, ret_fd);
         if (error == 0) {
             *ret_link = link;
             return ACL_SUCCESS;
         }
-        exporter = link->exporter;
-        link_close(link);
+        close(link.fd);
         if (error == EMFILE && n_new < ATTEMPTS_MAX && am_limit_raise(RLIMIT_NOFILE))
             continue;
         if (error != EPIPE || n_new >= ATTEMPTS_MAX || !has_time(&timeout))
-            return fail_import(number, exporter, "asking the exporting process", error);
+            return fail_import(number, link.exporter, "asking the exporting process",
+                               error);
     }
 }
 
@@ -408,7 +366,7 @@ aclError am_import_fetch(enum am_share_kind kind, const struct am_share_handle *
     struct am_wire_request request = am_wire_request(kind, share);
     uint64_t number = share->number;
     struct am_wire_reply reply;
-    struct link *link = NULL;
+    struct link link = {.fd = -1};
     int fd = -1;
     int error = -am_export_table_take(kind, share, ret_reply);
     unsigned depth;
@@ -425,17 +383,17 @@ aclError am_import_fetch(enum am_share_kind kind, const struct am_share_handle *
     am_epoch_resume(depth);
     if (rc != ACL_SUCCESS)
         return rc;
-    rc = am_wire_check_reply(&reply, &request, fd >= 0, link->exporter);
+    rc = am_wire_check_reply(&reply, &request, fd >= 0, link.exporter);
     if (rc == ACL_SUCCESS) {
         *ret_reply = (struct am_import_reply){
-            .fd = fd, .size = reply.size, .exporter = link->exporter};
+            .fd = fd, .size = reply.size, .exporter = link.exporter};
         memcpy(ret_reply->bytes, reply.bytes, reply.size);
     } else if (fd >= 0) {
         close(fd);
     }
     if (rc == ACL_ERROR_RT_IPC_ERROR)
-        link_close(link); /* its later messages may be invalid, too */
+        close(link.fd); /* its later messages may be invalid, too */
     else
-        link_cache(link);
+        link_keep(link);
     return rc;
 }

@@ -30,7 +30,7 @@ int am_export_table_take(enum am_share_kind kind, const struct am_share_handle *
 /* All of them go. */
 void am_export_table_clear(void);
 
-/* exchange_client.c: while the library is up, connections to exporters are kept. */
+/* exchange_client.c: while the library is up, a connection to an exporter is kept. */
 void am_import_client_set(bool is_up);
 
 #endif
