@@ -220,7 +220,7 @@ static int end(void **state)
 
 static bool collect(unsigned queue)
 {
-    return am_queue_poll(&t.queue[queue], false) == AM_PROGRESS_NONE;
+    return !am_queue_poll(&t.queue[queue], false);
 }
 
 static int wait_launched(unsigned queue)

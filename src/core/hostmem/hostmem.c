@@ -95,13 +95,6 @@ static void registered_remove_locked(struct am_registered *r) AM_REQUIRES(regist
     n_registered--;
 }
 
-static void registered_end(struct am_registered *r)
-{
-    if (r->flags & AM_HOST_PINNED)
-        r->backend->unpin((void *)r->start, r->size);
-    free(r);
-}
-
 /* The first one in the range; one that is being unregistered ends by itself. */
 static struct am_registered *range_first_locked(uintptr_t start, size_t size)
     AM_REQUIRES(registered_lock)
@@ -286,9 +279,9 @@ static bool is_unused(void *r)
 }
 
 /* Devices are polled: only then it is known that they are done with the memory. */
-static enum am_progress streams_poll(void *r, bool may_block)
+static bool streams_poll(void *r, bool may_block)
 {
-    return am_stream_collect_all() ? AM_PROGRESS_NONE : AM_PROGRESS_POLLED;
+    return !am_stream_collect_all();
 }
 
 /* A task that runs or is ready ends by itself, however long it takes. */
@@ -388,8 +381,11 @@ void am_registered_put(struct am_registered *r)
     if (r->refs == 1 && r->is_ending)
         pthread_cond_broadcast(&unused);
     am_unlock(&registered_lock);
-    if (is_last)
-        registered_end(r);
+    if (!is_last)
+        return;
+    if (r->flags & AM_HOST_PINNED)
+        r->backend->unpin((void *)r->start, r->size);
+    free(r);
 }
 
 /* The flags of what is registered at addr; 0: nothing is. */

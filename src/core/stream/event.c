@@ -325,13 +325,12 @@ AM_NO_LOCK_ANALYSIS /* called with the lock of the event */
            am_event_is_abandoned_locked(wait->event);
 }
 
-static enum am_progress event_poll(void *what, bool may_block)
+static bool event_poll(void *what, bool may_block)
 {
     const struct event_wait *wait = what;
-    bool is_launched = am_event_poll_device(wait->event, wait->target, may_block);
 
-    return is_launched || wait->event->page != NULL ? AM_PROGRESS_POLLED
-                                                    : AM_PROGRESS_NONE;
+    return am_event_poll_device(wait->event, wait->target, may_block) ||
+           wait->event->page != NULL;
 }
 
 static unsigned sources_get(const struct event_wait *wait, struct am_source *list)
@@ -467,11 +466,6 @@ aclError am_event_query(struct am_event *event, bool *ret_is_complete)
     return ACL_SUCCESS;
 }
 
-static uint64_t latest_get(struct am_event *event)
-{
-    return AM_LOCKED(&event->lock, event->n_recorded);
-}
-
 aclError am_event_query_waits(struct am_event *event, bool *ret_is_over)
 {
     uint64_t latest;
@@ -484,14 +478,12 @@ aclError am_event_query_waits(struct am_event *event, bool *ret_is_over)
     AM_TRY(am_event_check_captured(event));
     am_stream_collect_all(); /* the waits may be on any stream */
     am_sched_nudge(&am_sched);
-    latest = latest_get(event);
+    latest = AM_LOCKED(&event->lock, event->n_recorded);
     if (!am_setup.is_strict) /* has it run?  A reset does not change that. */
         AM_TRY(record_query(event, latest, &is_over));
     if (!am_setup.is_strict && latest == 0)
         is_over = false;
-    am_lock(&event->lock);
-    *ret_is_over = is_over && event->n_waits == 0;
-    am_unlock(&event->lock);
+    *ret_is_over = AM_LOCKED(&event->lock, event->n_waits == 0) && is_over;
     return ACL_SUCCESS;
 }
 
@@ -500,12 +492,14 @@ aclError am_event_query_waits(struct am_event *event, bool *ret_is_over)
 /* The time of the event's last record and the stream that it ran in. */
 static aclError time_get(struct am_event *event, uint64_t *ret_ns, int32_t *ret_stream)
 {
+    uint64_t latest;
     bool is_queued;
 
     AM_REQUIRE(event->can & AM_EVENT_TIME, ACL_ERROR_RT_EVENT_TIMESTAMP_INVALID,
                "event %u has no timestamp: it was made without ACL_EVENT_TIME_LINE",
                event->id);
-    (void)am_event_poll_device(event, latest_get(event), false);
+    latest = AM_LOCKED(&event->lock, event->n_recorded);
+    (void)am_event_poll_device(event, latest, false);
     am_lock(&event->lock);
     is_queued = am_event_record_find_locked(event, event->n_recorded) != NULL;
     *ret_ns = event->time_ns;

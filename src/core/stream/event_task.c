@@ -245,14 +245,6 @@ static void record_note_locked(struct am_event *event, struct am_event_task *et,
     }
 }
 
-static void notify_set_locked(struct am_event *event) AM_REQUIRES(event->lock)
-{
-    if (event->page != NULL)
-        am_event_page_set(event->page, true);
-    else
-        event->n_completed = event->n_reset + 1;
-}
-
 /* The record has run at this time. */
 static void record_end(struct am_event_task *et, uint64_t time_ns)
 {
@@ -262,8 +254,10 @@ static void record_end(struct am_event_task *et, uint64_t time_ns)
         am_event_page_recorded(event->page, et->target, ACL_SUCCESS);
     am_lock(&event->lock);
     record_note_locked(event, et, time_ns);
-    if (is_notify(event))
-        notify_set_locked(event);
+    if (is_notify(event) && event->page != NULL)
+        am_event_page_set(event->page, true);
+    else if (is_notify(event))
+        event->n_completed = event->n_reset + 1;
     am_unlock(&event->lock);
     event_wake(event);
 }

@@ -193,7 +193,7 @@ aclError am_execution_launch(struct am_task *task, const struct am_backend_ops *
                              struct am_lane *lane);
 /* The execution is over, launched or not. */
 void am_execution_end(struct am_execution *execution);
-/* Completes the executions that a device has done. */
-enum am_progress am_model_poll(struct am_model *model);
+/* Completes the executions that a device has done; whether it has more. */
+bool am_model_poll(struct am_model *model);
 
 #endif

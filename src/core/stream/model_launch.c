@@ -259,13 +259,10 @@ void am_execution_end(struct am_execution *execution)
     am_waitlist_wake(&model->waiting);
 }
 
-enum am_progress am_model_poll(struct am_model *model)
+bool am_model_poll(struct am_model *model)
 {
-    enum am_progress progress = AM_PROGRESS_NONE;
     struct am_queue *queue =
         AM_LOCKED(&model->lock, model->n_launched > 0 ? model->launched_on : NULL);
 
-    if (queue != NULL)
-        progress = am_queue_poll(queue, false);
-    return progress;
+    return queue != NULL && am_queue_poll(queue, false);
 }

@@ -267,14 +267,14 @@ static void collect_locked(struct am_queue *queue) AM_REQUIRES(queue->lock)
     pthread_cond_broadcast(&queue->changed);
 }
 
-enum am_progress am_queue_poll(struct am_queue *queue, bool may_block)
+bool am_queue_poll(struct am_queue *queue, bool may_block)
 {
     struct am_lane *lane = NULL;
     struct am_capture before;
-    enum am_progress progress;
+    bool has_more;
 
     if (queue->device == NULL)
-        return AM_PROGRESS_NONE;
+        return false;
     am_lock(&queue->lock);
     if (may_block && queue->n_launched > 0 && !queue->is_collecting)
         lane = queue->lane;
@@ -289,9 +289,9 @@ enum am_progress am_queue_poll(struct am_queue *queue, bool may_block)
     }
     am_lock(&queue->lock);
     collect_locked(queue);
-    progress = queue->n_launched > 0 ? AM_PROGRESS_POLLED : AM_PROGRESS_NONE;
+    has_more = queue->n_launched > 0;
     am_unlock(&queue->lock);
-    return progress;
+    return has_more;
 }
 
 /* False: there is no lane; then workers do all tasks. */

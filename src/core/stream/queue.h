@@ -276,8 +276,11 @@ void am_queue_destroy(struct am_queue *queue);
 aclError am_queue_submit(struct am_queue *queue, struct am_task *task,
                          uint64_t *ret_target);
 
-/* Polls the device and completes the tasks that are done; may_block: all launched so far. */
-enum am_progress am_queue_poll(struct am_queue *queue, bool may_block);
+/*
+ * Polls the device and completes the tasks that are done; may_block: all launched so far.
+ * Whether the device has more.
+ */
+bool am_queue_poll(struct am_queue *queue, bool may_block);
 /* Whether a task that was submitted now would have no task before it. */
 bool am_queue_is_idle(struct am_queue *queue);
 

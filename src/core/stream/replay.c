@@ -533,8 +533,7 @@ static enum am_poll execution_poll(struct am_task *task)
     if (!execution->is_owner) {
         am_execution_close(execution); /* it was not launched */
         if (!model_acquire(execution))
-            return am_model_poll(execution->model) == AM_PROGRESS_NONE ? AM_POLL_WAIT
-                                                                       : AM_POLL_AGAIN;
+            return am_model_poll(execution->model) ? AM_POLL_AGAIN : AM_POLL_WAIT;
         am_model_start(execution->model, task);
         execution->is_owner = true; /* from now on the lanes tell what it waits for */
     }
@@ -778,7 +777,7 @@ static struct am_queue *pending_find(struct am_model *model, const struct am_sta
     return NULL;
 }
 
-static enum am_progress pending_poll(void *what, bool may_block)
+static bool pending_poll(void *what, bool may_block)
 {
     return am_model_poll(what);
 }

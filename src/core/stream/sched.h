@@ -45,12 +45,6 @@
  */
 #define AM_CHAOS_PAUSE (AM_SECOND / 2)
 
-/* What a thread that waits learns from a poll. */
-enum am_progress {
-    AM_PROGRESS_NONE,   /* nothing to ask: the condition is signalled */
-    AM_PROGRESS_POLLED, /* a device or another process ends the wait: ask again soon */
-};
-
 enum am_runnable_list { AM_UNLISTED, AM_LISTED_READY, AM_LISTED_PARKED };
 
 struct am_runnable {

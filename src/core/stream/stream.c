@@ -682,8 +682,7 @@ bool am_stream_collect_all(void)
 
     for (int32_t device = 0; has_lanes() && device < am_devices.n; device++) {
         while ((stream = walk_next(stream, device, NULL)) != NULL)
-            is_empty =
-                am_queue_poll(&stream->queue, false) == AM_PROGRESS_NONE && is_empty;
+            is_empty = !am_queue_poll(&stream->queue, false) && is_empty;
     }
     return is_empty;
 }

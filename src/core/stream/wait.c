@@ -73,15 +73,15 @@ static bool step_locked(struct am_lock *lock, const struct am_wait *wait,
 static void poll_locked(struct am_lock *lock, const struct am_wait *wait,
                         struct state *state, uint64_t *ret_next) AM_REQUIRES(*lock)
 {
-    enum am_progress progress;
+    bool is_polled;
     uint64_t now;
 
     if (wait->poll == NULL)
         return;
     am_unlock(lock);
-    progress = wait->poll(wait->what, state->until == AM_FOREVER);
+    is_polled = wait->poll(wait->what, state->until == AM_FOREVER);
     am_lock(lock);
-    if (progress == AM_PROGRESS_NONE)
+    if (!is_polled)
         return;
     now = wait->sched->setup.now();
     if (*ret_next > now + state->poll_interval)
@@ -210,16 +210,10 @@ static bool can_move_locked(struct am_queue *queue) AM_REQUIRES(walk.lock)
     return false;
 }
 
-/* Memory may change while any task runs, or will run. */
-static bool memory_can_change(struct am_sched *sched, const struct am_stall *stall)
-{
-    return am_sched_has_deadline(sched) || sched->n_functions > 0 ||
-           am_sched_is_active(sched, stall->n_completed);
-}
-
 bool am_stall_can_end(const struct am_source *sources, unsigned n,
                       const struct am_stall *stall)
 {
+    struct am_sched *sched;
     bool can_end = false;
     bool has_polled;
 
@@ -229,7 +223,12 @@ bool am_stall_can_end(const struct am_source *sources, unsigned n,
         can_end = can_move_locked(sources[i].queue);
     has_polled = walk.has_polled;
     am_unlock(&walk.lock);
-    return can_end || (has_polled && memory_can_change(sources[0].queue->sched, stall));
+    if (can_end || !has_polled)
+        return can_end;
+    /* Memory may change while any task runs, or will run. */
+    sched = sources[0].queue->sched;
+    return am_sched_has_deadline(sched) || sched->n_functions > 0 ||
+           am_sched_is_active(sched, stall->n_completed);
 }
 
 bool am_stall_can_move(struct am_queue *queue, const struct am_stall *stall)
@@ -352,7 +351,7 @@ static bool queue_is_done(void *what)
     return wait->queue->n_done >= wait->target;
 }
 
-static enum am_progress queue_poll(void *what, bool may_block)
+static bool queue_poll(void *what, bool may_block)
 {
     return am_queue_poll(((const struct queue_wait *)what)->queue, may_block);
 }

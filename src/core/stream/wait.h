@@ -30,8 +30,11 @@ struct am_wait {
     pthread_cond_t *changed;
     void *what; /* argument of the callbacks */
     bool (*is_done)(void *what);
-    /* NULL, or asks a device or another process; may_block: until the device is done. */
-    enum am_progress (*poll)(void *what, bool may_block);
+    /*
+     * NULL, or asks a device or another process; may_block: until the device is done.  False:
+     * there is nothing to ask, and the condition is signalled.
+     */
+    bool (*poll)(void *what, bool may_block);
     /* NULL: there is no stall timer; or whether queued work can end the wait. */
     bool (*can_end)(void *what, const struct am_stall *stall);
     /* Called at the end of the stall timer; true: the wait is given up. */
