@@ -156,17 +156,13 @@ void am_before_use_address(struct am_call *call)
         am_ignored_check(call, addr, "the address");
 }
 
-void am_before_use_phys(struct am_call *call)
+AM_BEFORE(use_phys, aclrtFreePhysical)
 {
-    AM_ARGS(aclrtFreePhysical);
-
     am_call_ref_object(call, am_handle_use(call, AM_OBJECT_PHYS, a->handle, "handle"));
 }
 
-void am_before_use_pool(struct am_call *call)
+AM_BEFORE(use_pool, aclrtMemPoolTrimTo)
 {
-    AM_ARGS(aclrtMemPoolTrimTo);
-
     am_handle_use(call, AM_OBJECT_POOL, a->memPool, "memPool");
 }
 
@@ -187,9 +183,8 @@ struct am_object *am_call_made(struct am_call *call, enum am_object_kind kind,
     return object;
 }
 
-void am_after_reserve(struct am_call *call)
+AM_AFTER(reserve, aclrtReserveMemAddress)
 {
-    AM_ARGS(aclrtReserveMemAddress);
     struct am_object *object =
         am_call_made(call, AM_OBJECT_RESERVATION, a->virPtr, a->size);
 
@@ -207,9 +202,8 @@ static bool is_huge(aclrtMemAttr attr)
            attr != ACL_MEM_P2P_NORMAL;
 }
 
-void am_after_phys(struct am_call *call)
+AM_AFTER(phys, aclrtMallocPhysical)
 {
-    AM_ARGS(aclrtMallocPhysical);
     struct am_object *object = am_call_made(call, AM_OBJECT_PHYS, a->handle, a->size);
 
     if (object == NULL)
@@ -225,9 +219,8 @@ void am_after_phys(struct am_call *call)
         am_object_count(call, object);
 }
 
-void am_before_map(struct am_call *call)
+AM_BEFORE(map, aclrtMapMem)
 {
-    AM_ARGS(aclrtMapMem);
     struct am_object *released;
 
     am_call_ref_object(call, am_handle_use(call, AM_OBJECT_PHYS, a->handle, "handle"));
@@ -240,9 +233,8 @@ void am_before_map(struct am_call *call)
         am_ignored_check(call, (uintptr_t)a->virPtr, "virPtr");
 }
 
-void am_after_map(struct am_call *call)
+AM_AFTER(map, aclrtMapMem)
 {
-    AM_ARGS(aclrtMapMem);
     struct am_object *phys = am_handle_find(AM_OBJECT_PHYS, a->handle);
     struct am_object *mapping;
 
@@ -259,9 +251,8 @@ void am_after_map(struct am_call *call)
 }
 
 /* Mappings in a row at src appear at dst too. */
-void am_after_mirror(struct am_call *call)
+AM_AFTER(mirror, aclrtMemMapSelectedLink)
 {
-    AM_ARGS(aclrtMemMapSelectedLink);
     uint64_t src = (uintptr_t)a->virPtrSrc;
     uint64_t dst = (uintptr_t)a->virPtrDst;
     uint64_t done = 0;
@@ -283,9 +274,8 @@ void am_after_mirror(struct am_call *call)
     }
 }
 
-void am_after_retain(struct am_call *call)
+AM_AFTER(retain, aclrtMemRetainAllocationHandle)
 {
-    AM_ARGS(aclrtMemRetainAllocationHandle);
     struct am_object *area = am_area_find((uintptr_t)a->virPtr);
     struct am_object *phys;
 
@@ -312,18 +302,16 @@ void am_after_retain(struct am_call *call)
     phys->is_retained = true;
 }
 
-void am_after_malloc(struct am_call *call)
+AM_AFTER(malloc, aclrtMalloc)
 {
-    AM_ARGS(aclrtMalloc);
     struct am_object *object = am_call_made(call, AM_OBJECT_BLOCK, a->devPtr, a->size);
 
     if (object != NULL)
         am_object_count(call, object);
 }
 
-void am_after_managed(struct am_call *call)
+AM_AFTER(managed, aclrtMemAllocManaged)
 {
-    AM_ARGS(aclrtMemAllocManaged);
     struct am_object *object = am_call_made(call, AM_OBJECT_MANAGED, a->ptr, a->size);
 
     if (object != NULL) {
@@ -342,9 +330,8 @@ void am_before_malloc_host(struct am_call *call)
     a->size = am_guard_lead(call->value) + am_guard_room(call->value);
 }
 
-void am_after_malloc_host(struct am_call *call)
+AM_AFTER(malloc_host, aclrtMallocHost)
 {
-    AM_ARGS(aclrtMallocHost);
     size_t lead = am_guard_lead(call->value);
     struct am_object *object;
     aclrtPtrAttributes attributes;
@@ -375,10 +362,8 @@ void am_after_malloc_host(struct am_call *call)
 }
 
 /* The guard is not the program's. */
-void am_after_address_range(struct am_call *call)
+AM_AFTER(address_range, aclrtMemGetAddressRange)
 {
-    AM_ARGS(aclrtMemGetAddressRange);
-
     if (call->rc != ACL_SUCCESS || call->object == NULL || call->object->lead == 0)
         return;
     if (a->pbase != NULL)
@@ -414,9 +399,8 @@ void am_before_register(struct am_call *call)
         a->size += call->value;
 }
 
-void am_after_register(struct am_call *call)
+AM_AFTER(register, aclrtHostRegister)
 {
-    AM_ARGS(aclrtHostRegister);
     struct am_object *object;
 
     if (call->rc == ACL_SUCCESS && call->value > 0) {
@@ -431,10 +415,8 @@ void am_after_register(struct am_call *call)
         object->device = -1;
 }
 
-void am_after_pool(struct am_call *call)
+AM_AFTER(pool, aclrtMemPoolCreate)
 {
-    AM_ARGS(aclrtMemPoolCreate);
-
     am_call_made(call, AM_OBJECT_POOL, a->memPool, 0);
 }
 
@@ -491,10 +473,8 @@ static void block_quarantine(struct am_call *call)
         call->is_answered = am_quarantine_add(call->object);
 }
 
-void am_before_free(struct am_call *call)
+AM_BEFORE(free, aclrtFree)
 {
-    AM_ARGS(aclrtFree);
-
     area_free(call, (uintptr_t)a->devPtr, AM_OBJECT_BLOCK, AM_OBJECT_MANAGED, "devPtr");
     block_quarantine(call);
 }
@@ -511,10 +491,8 @@ static void free_synced(struct am_call *call, uint64_t addr, enum am_object_kind
     area_free(call, addr, kind, or_kind, argument);
 }
 
-void am_before_free_sync(struct am_call *call)
+AM_BEFORE(free_sync, aclrtFree)
 {
-    AM_ARGS(aclrtFree);
-
     free_synced(call, (uintptr_t)a->devPtr, AM_OBJECT_BLOCK, AM_OBJECT_MANAGED, "devPtr");
 }
 
@@ -533,26 +511,21 @@ static void lead_remove(struct am_call *call)
         a->hostPtr = (char *)a->hostPtr - call->object->lead;
 }
 
-void am_before_free_host(struct am_call *call)
+AM_BEFORE(free_host, aclrtFreeHost)
 {
-    AM_ARGS(aclrtFreeHost);
-
     area_free(call, (uintptr_t)a->hostPtr, AM_OBJECT_HOST, AM_OBJECT_HOST, "hostPtr");
     lead_remove(call);
     block_quarantine(call);
 }
 
-void am_before_free_host_sync(struct am_call *call)
+AM_BEFORE(free_host_sync, aclrtFreeHost)
 {
-    AM_ARGS(aclrtFreeHost);
-
     free_synced(call, (uintptr_t)a->hostPtr, AM_OBJECT_HOST, AM_OBJECT_HOST, "hostPtr");
     lead_remove(call);
 }
 
-void am_before_unregister(struct am_call *call)
+AM_BEFORE(unregister, aclrtHostUnregister)
 {
-    AM_ARGS(aclrtHostUnregister);
     struct am_object *object = am_area_find((uintptr_t)a->ptr);
 
     if (object == NULL || object->kind != AM_OBJECT_REGISTERED) {
@@ -578,16 +551,13 @@ void am_after_unregister(struct am_call *call)
     am_object_drop(call->object);
 }
 
-void am_before_unmap(struct am_call *call)
+AM_BEFORE(unmap, aclrtUnmapMem)
 {
-    AM_ARGS(aclrtUnmapMem);
-
     area_free(call, (uintptr_t)a->virPtr, AM_OBJECT_MAPPING, AM_OBJECT_MAPPING, "virPtr");
 }
 
-void am_before_release(struct am_call *call)
+AM_BEFORE(release, aclrtReleaseMemAddress)
 {
-    AM_ARGS(aclrtReleaseMemAddress);
     uint64_t addr = (uintptr_t)a->virPtr;
     struct am_object *object = am_reservation_find(addr);
 
@@ -605,9 +575,8 @@ void am_before_release(struct am_call *call)
         am_ignored_check(call, addr, "virPtr");
 }
 
-void am_before_destroy_pool(struct am_call *call)
+AM_BEFORE(destroy_pool, aclrtMemPoolDestroy)
 {
-    AM_ARGS(aclrtMemPoolDestroy);
     struct am_object *object = am_handle_find(AM_OBJECT_POOL, a->memPool);
 
     if (object == NULL) {
@@ -629,9 +598,8 @@ void am_after_freed(struct am_call *call)
         am_object_revive(call, call->object);
 }
 
-void am_before_free_phys(struct am_call *call)
+AM_BEFORE(free_phys, aclrtFreePhysical)
 {
-    AM_ARGS(aclrtFreePhysical);
     struct am_object *object = am_handle_find(AM_OBJECT_PHYS, a->handle);
 
     if (object == NULL) {

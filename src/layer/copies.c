@@ -362,10 +362,8 @@ static void wait_begin(struct am_call *call)
         am_waits_begin(call, (struct am_awaited){.agent = call->agent});
 }
 
-void am_before_memcpy(struct am_call *call)
+AM_BEFORE(memcpy, aclrtMemcpy)
 {
-    AM_ARGS(aclrtMemcpy);
-
     stream_resolve(call);
     am_call_add_range(call, a->dst, a->count, true, "dst");
     am_call_add_range(call, a->src, a->count, false, "src");
@@ -373,9 +371,8 @@ void am_before_memcpy(struct am_call *call)
     wait_begin(call);
 }
 
-void am_before_memcpy_batch(struct am_call *call)
+AM_BEFORE(memcpy_batch, aclrtMemcpyBatch)
 {
-    AM_ARGS(aclrtMemcpyBatch);
     char what[48];
 
     stream_resolve(call);
@@ -407,10 +404,8 @@ static void rows_add(struct am_call *call, const void *at, size_t pitch, size_t 
     }
 }
 
-void am_before_memcpy_2d(struct am_call *call)
+AM_BEFORE(memcpy_2d, aclrtMemcpy2d)
 {
-    AM_ARGS(aclrtMemcpy2d);
-
     stream_resolve(call);
     if (a->width > 5000000 || a->height > 5242880 || a->width > a->dpitch ||
         a->width > a->spitch)
@@ -420,18 +415,14 @@ void am_before_memcpy_2d(struct am_call *call)
     wait_begin(call);
 }
 
-void am_before_memset(struct am_call *call)
+AM_BEFORE(memset, aclrtMemset)
 {
-    AM_ARGS(aclrtMemset);
-
     stream_resolve(call);
     am_call_add_range(call, a->devPtr, a->count, true, "devPtr");
 }
 
-void am_before_memset32(struct am_call *call)
+AM_BEFORE(memset32, aclrtMemsetD32)
 {
-    AM_ARGS(aclrtMemsetD32);
-
     stream_resolve(call);
     if (a->N <= SIZE_MAX / 4)
         am_call_add_range(call, a->ptr, 4 * a->N, true, "ptr");
@@ -489,9 +480,8 @@ static void value_add(struct am_call *call, const void *at, bool is_write)
         am_value_write(call, NULL, piece->bytes, piece->at, value);
 }
 
-void am_before_value_write(struct am_call *call)
+AM_BEFORE(value_write, aclrtValueWrite)
 {
-    AM_ARGS(aclrtValueWrite);
     const struct am_piece *piece;
 
     value_add(call, a->devAddr, true);
@@ -501,10 +491,8 @@ void am_before_value_write(struct am_call *call)
             am_value_write(call, call->agent, piece->bytes, piece->at, a->value));
 }
 
-void am_before_value_wait(struct am_call *call)
+AM_BEFORE(value_wait, aclrtValueWait)
 {
-    AM_ARGS(aclrtValueWait);
-
     value_add(call, a->devAddr, false);
 }
 
@@ -521,9 +509,8 @@ void am_after_value_write(struct am_call *call)
     am_work_drop(call->work);
 }
 
-void am_after_value_wait(struct am_call *call)
+AM_AFTER(value_wait, aclrtValueWait)
 {
-    AM_ARGS(aclrtValueWait);
     const struct am_piece *piece = piece_find(call->work, false);
 
     if (call->rc == ACL_SUCCESS && piece != NULL && call->agent != NULL) {
@@ -538,9 +525,8 @@ void am_after_value_wait(struct am_call *call)
     am_work_drop(call->work);
 }
 
-void am_before_cmo(struct am_call *call)
+AM_BEFORE(cmo, aclrtCmoAsync)
 {
-    AM_ARGS(aclrtCmoAsync);
     struct am_object *object = am_area_find((uintptr_t)a->src);
 
     stream_resolve(call);
@@ -548,10 +534,8 @@ void am_before_cmo(struct am_call *call)
         am_report_freed(call, AM_KIND_use_after_free, object, (uintptr_t)a->src, "src");
 }
 
-void am_before_cmo_set_desc(struct am_call *call)
+AM_BEFORE(cmo_set_desc, aclrtCmoSetDesc)
 {
-    AM_ARGS(aclrtCmoSetDesc);
-
     am_call_add_range(call, a->cmoDesc, 64, true, "cmoDesc");
 }
 
@@ -561,17 +545,13 @@ static uint64_t area_number(const struct am_object *area)
     return area != NULL ? area->serial : 0;
 }
 
-void am_before_set_desc(struct am_call *call)
+AM_BEFORE(set_desc, aclrtSetMemcpyDesc)
 {
-    AM_ARGS(aclrtSetMemcpyDesc);
-
     am_call_add_range(call, a->desc, 64, true, "desc");
 }
 
-void am_after_set_desc(struct am_call *call)
+AM_AFTER(set_desc, aclrtSetMemcpyDesc)
 {
-    AM_ARGS(aclrtSetMemcpyDesc);
-
     am_after_work(call);
     if (call->rc == ACL_SUCCESS) {
         n_descs++;
@@ -611,9 +591,8 @@ static void desc_side(struct am_call *call, const struct desc *desc, uint64_t ad
     am_call_report(call, f);
 }
 
-void am_before_memcpy_desc(struct am_call *call)
+AM_BEFORE(memcpy_desc, aclrtMemcpyAsyncWithDesc)
 {
-    AM_ARGS(aclrtMemcpyAsyncWithDesc);
     const struct desc *desc = desc_slot((uintptr_t)a->desc);
 
     stream_resolve(call);
@@ -626,9 +605,8 @@ void am_before_memcpy_desc(struct am_call *call)
 }
 
 /* The addresses are read from device memory when the stream gets there. */
-void am_before_memcpy_offset(struct am_call *call)
+AM_BEFORE(memcpy_offset, aclrtMemcpyAsyncWithOffset)
 {
-    AM_ARGS(aclrtMemcpyAsyncWithOffset);
     uint64_t dst = 0; /* not known */
     uint64_t src = 0;
 
@@ -649,9 +627,8 @@ void am_before_memcpy_offset(struct am_call *call)
 
 /* ---- pools ---- */
 
-void am_after_pool_malloc(struct am_call *call)
+AM_AFTER(pool_malloc, aclrtMemPoolMallocAsync)
 {
-    AM_ARGS(aclrtMemPoolMallocAsync);
     struct am_object *object;
 
     stream_resolve(call);
@@ -666,9 +643,8 @@ void am_after_pool_malloc(struct am_call *call)
     am_object_count(call, object);
 }
 
-void am_before_pool_free(struct am_call *call)
+AM_BEFORE(pool_free, aclrtMemPoolFreeAsync)
 {
-    AM_ARGS(aclrtMemPoolFreeAsync);
     uint64_t addr = (uintptr_t)a->ptr;
     struct am_object *object = am_area_find(addr);
 

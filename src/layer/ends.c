@@ -69,9 +69,8 @@ static void default_agents_end(struct am_call *call, uint64_t context, int devic
     }
 }
 
-void am_after_context(struct am_call *call)
+AM_AFTER(context, aclrtCreateContext)
 {
-    AM_ARGS(aclrtCreateContext);
     struct am_object *object;
 
     if (call->rc != ACL_SUCCESS) {
@@ -83,17 +82,14 @@ void am_after_context(struct am_call *call)
         object->device = (int16_t)a->deviceId;
 }
 
-void am_before_destroy_context(struct am_call *call)
+AM_BEFORE(destroy_context, aclrtDestroyContext)
 {
-    AM_ARGS(aclrtDestroyContext);
-
     if (a->context != NULL)
         am_waits_begin(call, (struct am_awaited){.context = (uintptr_t)a->context});
 }
 
-void am_after_destroy_context(struct am_call *call)
+AM_AFTER(destroy_context, aclrtDestroyContext)
 {
-    AM_ARGS(aclrtDestroyContext);
     struct am_object *context = am_handle_find(AM_OBJECT_CONTEXT, a->context);
     struct end end = {call, -1, UINT64_MAX};
     struct am_agent *agent;
@@ -119,10 +115,8 @@ void am_after_destroy_context(struct am_call *call)
 }
 
 /* What another thread makes while the device ends is not ended. */
-void am_before_reset_device(struct am_call *call)
+AM_BEFORE(reset_device, aclrtResetDevice)
 {
-    AM_ARGS(aclrtResetDevice);
-
     call->value = am_serial_last();
     am_check.n_resetting++;
     am_check.n_resets++;
@@ -131,9 +125,8 @@ void am_before_reset_device(struct am_call *call)
 }
 
 /* The last reset ends what is on the device; whether it was, the library knows. */
-void am_after_reset_device(struct am_call *call)
+AM_AFTER(reset_device, aclrtResetDevice)
 {
-    AM_ARGS(aclrtResetDevice);
     struct end end = {call, a->deviceId, call->value};
     int32_t is_active = 1;
 

@@ -1,7 +1,11 @@
 /*
  * The hooks of calls.def, and how they get at their arguments:
  *
- *     AM_ARGS(aclrtUnmapMem);     declares `a`, the call's arguments
+ *     AM_BEFORE(unmap, aclrtUnmapMem)     defines the hook am_before_unmap; `a` are the call's
+ *     {                                   arguments
+ *         ... a->virPtr ...
+ *     }
+ *     AM_ARGS(aclrtUnmapMem);             in any other function: declares `a`
  *
  * Functions that differ only in what comes after the arguments that a hook reads share it.
  */
@@ -11,6 +15,18 @@
 #include "layer/metadata.h"
 
 #define AM_ARGS(name_) const struct am_args_##name_ *a = call->args
+
+#define AM_HOOK(linkage_, hook_, body_, function_) \
+    static void body_(struct am_call *call, const struct am_args_##function_ *a); \
+    linkage_ void hook_(struct am_call *call) \
+    { \
+        body_(call, call->args); \
+    } \
+    static void body_(struct am_call *call, const struct am_args_##function_ *a)
+#define AM_BEFORE(hook_, function_) \
+    AM_HOOK(, am_before_##hook_, before_##hook_, function_)
+#define AM_AFTER(hook_, function_) AM_HOOK(, am_after_##hook_, after_##hook_, function_)
+#define AM_LINT(rule_, function_) AM_HOOK(static, lint_##rule_, rule_##rule_, function_)
 
 typedef void (*am_hook)(struct am_call *call);
 

@@ -114,20 +114,16 @@ static const char *name_of(const char *const *list, size_t n, unsigned value)
 
 /* ---- virtual memory ---- */
 
-static void lint_reserve(struct am_call *call)
+AM_LINT(reserve, aclrtReserveMemAddress)
 {
-    AM_ARGS(aclrtReserveMemAddress);
-
     if (a->expectPtr != NULL)
         REPORT(call, ((struct am_reach){.since = 805, .refusing = P950}),
                "pass NULL and take the address that is given",
                "expectPtr is %p; editions before CANN 8.5 take NULL only", a->expectPtr);
 }
 
-static void lint_reserve_no_uc(struct am_call *call)
+AM_LINT(reserve_no_uc, aclrtReserveMemAddressNoUCMemory)
 {
-    AM_ARGS(aclrtReserveMemAddressNoUCMemory);
-
     if (a->flags != 0)
         REPORT(call, SOME, "pass 0", "flags is 0x%" PRIx64 "; the documents take only 0",
                a->flags);
@@ -154,9 +150,8 @@ static struct am_reach attr_reach(aclrtMemAttr attr)
     }
 }
 
-static void lint_phys(struct am_call *call)
+AM_LINT(phys, aclrtMallocPhysical)
 {
-    AM_ARGS(aclrtMallocPhysical);
     struct am_reach reach;
 
     if (a->prop == NULL)
@@ -199,9 +194,8 @@ static const struct am_object *mapped_otherwise(const struct am_object *reservat
                : NULL;
 }
 
-static void lint_map(struct am_call *call)
+AM_LINT(map, aclrtMapMem)
 {
-    AM_ARGS(aclrtMapMem);
     const struct am_object *phys = am_handle_find(AM_OBJECT_PHYS, a->handle);
     const struct am_object *reservation = am_reservation_find((uintptr_t)a->virPtr);
     const struct am_object *other;
@@ -228,9 +222,8 @@ static void lint_map(struct am_call *call)
                phys->kind == AM_OBJECT_IMPORT ? "imported" : "own", phys->device);
 }
 
-static void lint_free_phys(struct am_call *call)
+AM_LINT(free_phys, aclrtFreePhysical)
 {
-    AM_ARGS(aclrtFreePhysical);
     struct am_object *phys = am_handle_find(AM_OBJECT_PHYS, a->handle);
 
     if (phys == NULL || phys->is_freed || phys->bytes == NULL)
@@ -241,10 +234,8 @@ static void lint_free_phys(struct am_call *call)
                "refuse that");
 }
 
-static void lint_access(struct am_call *call)
+AM_LINT(access, aclrtMemSetAccess)
 {
-    AM_ARGS(aclrtMemSetAccess);
-
     if (a->desc != NULL && a->count > 0 &&
         a->desc->flags != ACL_RT_MEM_ACCESS_FLAGS_READWRITE)
         REPORT(call, SOME, "give both rights, or none by not mapping",
@@ -252,9 +243,8 @@ static void lint_access(struct am_call *call)
                NAME_OF(access_names, a->desc->flags));
 }
 
-static void lint_retain(struct am_call *call)
+AM_LINT(retain, aclrtMemRetainAllocationHandle)
 {
-    AM_ARGS(aclrtMemRetainAllocationHandle);
     const struct am_object *area = am_area_find((uintptr_t)a->virPtr);
 
     if (area != NULL && area->key != (uintptr_t)a->virPtr)
@@ -276,10 +266,8 @@ void am_lint_exported(uint64_t number)
     own_exports[n_own_exports++ % OWN_MAX] = number;
 }
 
-static void lint_export(struct am_call *call)
+AM_LINT(export, aclrtMemExportToShareableHandle)
 {
-    AM_ARGS(aclrtMemExportToShareableHandle);
-
     if (a->flags != 0)
         REPORT(call, SINCE(803),
                "pass 0, and name each importer with "
@@ -295,24 +283,18 @@ static void type_check(struct am_call *call, aclrtMemSharedHandleType type)
                "shareType is ACL_MEM_SHARE_HANDLE_TYPE_FABRIC, which only A3 has");
 }
 
-static void lint_export_v2(struct am_call *call)
+AM_LINT(export_v2, aclrtMemExportToShareableHandleV2)
 {
-    AM_ARGS(aclrtMemExportToShareableHandleV2);
-
     type_check(call, a->shareType);
 }
 
-static void lint_import_v2(struct am_call *call)
+AM_LINT(import_v2, aclrtMemImportFromShareableHandleV2)
 {
-    AM_ARGS(aclrtMemImportFromShareableHandleV2);
-
     type_check(call, a->shareType);
 }
 
-static void lint_import(struct am_call *call)
+AM_LINT(import, aclrtMemImportFromShareableHandle)
 {
-    AM_ARGS(aclrtMemImportFromShareableHandle);
-
     for (unsigned i = 0; i < OWN_MAX && i < n_own_exports; i++) {
         if (own_exports[i] == a->shareableHandle) {
             REPORT(call, SOME, "map the handle a second time instead",
@@ -324,10 +306,8 @@ static void lint_import(struct am_call *call)
     }
 }
 
-static void lint_import_key(struct am_call *call)
+AM_LINT(import_key, aclrtIpcMemImportByKey)
 {
-    AM_ARGS(aclrtIpcMemImportByKey);
-
     if (a->flags != 0)
         REPORT(call, SINCE(805), "pass 0, and call aclrtDeviceEnablePeerAccess",
                "flags is 0x%" PRIx64 "; editions before CANN 8.5 take only 0", a->flags);
@@ -335,9 +315,8 @@ static void lint_import_key(struct am_call *call)
 
 /* ---- memory and copies ---- */
 
-static void lint_malloc(struct am_call *call)
+AM_LINT(malloc, aclrtMalloc)
 {
-    AM_ARGS(aclrtMalloc);
     bool is_p2p = a->policy >= ACL_MEM_MALLOC_HUGE_FIRST_P2P &&
                   a->policy <= ACL_MEM_MALLOC_NORMAL_ONLY_P2P;
 
@@ -363,10 +342,8 @@ static void lint_malloc_host(struct am_call *call)
             "one");
 }
 
-static void lint_free_host(struct am_call *call)
+AM_LINT(free_host, aclrtFreeHost)
 {
-    AM_ARGS(aclrtFreeHost);
-
     if (a->hostPtr == NULL)
         REPORT(call, SOME, "test the pointer first",
                "hostPtr is NULL; no edition documents that");
@@ -400,16 +377,13 @@ static void lint_kind(struct am_call *call, const void *dst, const void *src,
             am_copy_kind_name(am_copy_kind_of(to_device, from_device)));
 }
 
-static void lint_memcpy(struct am_call *call)
+AM_LINT(memcpy, aclrtMemcpy)
 {
-    AM_ARGS(aclrtMemcpy);
-
     lint_kind(call, a->dst, a->src, a->kind);
 }
 
-static void lint_async(struct am_call *call)
+AM_LINT(async, aclrtMemcpyAsync)
 {
-    AM_ARGS(aclrtMemcpyAsync);
     const void *side[] = {a->dst, a->src};
 
     lint_kind(call, a->dst, a->src, a->kind);
@@ -446,9 +420,8 @@ static void batch_side(struct am_call *call, void *const *list, size_t i,
                name, i, area->device, location->id);
 }
 
-static void lint_batch(struct am_call *call)
+AM_LINT(batch, aclrtMemcpyBatch)
 {
-    AM_ARGS(aclrtMemcpyBatch);
     size_t attr = 0;
 
     if (a->dsts == NULL || a->srcs == NULL || a->attrs == NULL ||
@@ -462,10 +435,8 @@ static void lint_batch(struct am_call *call)
     }
 }
 
-static void lint_memset(struct am_call *call)
+AM_LINT(memset, aclrtMemset)
 {
-    AM_ARGS(aclrtMemset);
-
     if (a->devPtr != NULL && am_area_find((uintptr_t)a->devPtr) == NULL)
         REPORT(call, SOME, "use memset",
                "devPtr is the program's own memory; all editions leave that undefined");
@@ -473,10 +444,8 @@ static void lint_memset(struct am_call *call)
 
 /* ---- events, devices, settings ---- */
 
-static void lint_event_flag(struct am_call *call)
+AM_LINT(event_flag, aclrtCreateEventWithFlag)
 {
-    AM_ARGS(aclrtCreateEventWithFlag);
-
     if (a->flag & 0x4)
         REPORT(call, SOME, "leave the bit out", "flag is 0x%x; no edition documents 0x4",
                a->flag);
@@ -494,17 +463,13 @@ static void event_sync_check(struct am_call *call, const void *event)
                event);
 }
 
-static void lint_wait(struct am_call *call)
+AM_LINT(wait, aclrtStreamWaitEvent)
 {
-    AM_ARGS(aclrtStreamWaitEvent);
-
     event_sync_check(call, a->event);
 }
 
-static void lint_event(struct am_call *call)
+AM_LINT(event, aclrtResetEvent)
 {
-    AM_ARGS(aclrtResetEvent);
-
     event_sync_check(call, a->event);
 }
 
@@ -517,10 +482,8 @@ static bool is_captured(struct am_call *call)
 }
 
 /* The flag of a record, or of a wait. */
-static void lint_event_with_flag(struct am_call *call)
+AM_LINT(event_with_flag, aclrtRecordEventWithFlag)
 {
-    AM_ARGS(aclrtRecordEventWithFlag);
-
     if (a->flag != 0 && !is_captured(call))
         REPORT(
             call, SOME, "pass 0",
@@ -536,9 +499,8 @@ static void lint_host_func(struct am_call *call)
                "functions");
 }
 
-static void lint_elapsed(struct am_call *call)
+AM_LINT(elapsed, aclrtEventElapsedTime)
 {
-    AM_ARGS(aclrtEventElapsedTime);
     const struct am_object *start = am_handle_find(AM_OBJECT_EVENT, a->start);
     const struct am_object *end = am_handle_find(AM_OBJECT_EVENT, a->end);
 
@@ -548,9 +510,8 @@ static void lint_elapsed(struct am_call *call)
                "the events were recorded in two streams; all editions ask for one");
 }
 
-static void lint_peer_status(struct am_call *call)
+AM_LINT(peer_status, aclrtDevicePeerAccessStatus)
 {
-    AM_ARGS(aclrtDevicePeerAccessStatus);
     uint32_t n = 0;
 
     if (am_check.below->aclrtGetDeviceCount(&n) == ACL_SUCCESS &&
@@ -563,19 +524,15 @@ static void lint_peer_status(struct am_call *call)
             a->deviceId, a->peerDeviceId, n);
 }
 
-static void lint_context_state(struct am_call *call)
+AM_LINT(context_state, aclrtGetPrimaryCtxState)
 {
-    AM_ARGS(aclrtGetPrimaryCtxState);
-
     if (a->flags != NULL)
         REPORT(call, SOME, "pass NULL",
                "flags is given; not every edition takes other than NULL");
 }
 
-static void lint_param(struct am_call *call)
+AM_LINT(param, aclrtSetSysParamOpt)
 {
-    AM_ARGS(aclrtSetSysParamOpt);
-
     if (a->opt == ACL_OPT_STRONG_CONSISTENCY || a->value > 1)
         REPORT(call, SOME, "use 0 and 1 of ACL_OPT_DETERMINISTIC",
                "%s is set to %" PRId64 "; not every edition has that",

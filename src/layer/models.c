@@ -539,9 +539,8 @@ void am_models_refused(struct am_call *call)
     }
 }
 
-void am_after_capture_end(struct am_call *call)
+AM_AFTER(capture_end, aclmdlRICaptureEnd)
 {
-    AM_ARGS(aclmdlRICaptureEnd);
     struct am_agent *agent =
         call->stream != NULL ? am_agent_find(call, call->stream) : NULL;
     struct am_model *model = agent != NULL ? agent->capture : NULL;
@@ -569,9 +568,8 @@ void am_after_capture_end(struct am_call *call)
 }
 
 /* The branches are captured later. */
-void am_after_condition(struct am_call *call)
+AM_AFTER(condition, aclmdlRIAddCondTask)
 {
-    AM_ARGS(aclmdlRIAddCondTask);
     const aclmdlRICondTaskParams *params = &a->params;
     struct task *task;
 
@@ -590,9 +588,8 @@ void am_after_condition(struct am_call *call)
 
 static struct am_model built = {.refs = 1, .is_silent = true};
 
-void am_after_build(struct am_call *call)
+AM_AFTER(build, aclmdlRIBuildBegin)
 {
-    AM_ARGS(aclmdlRIBuildBegin);
     struct am_object *object;
 
     if (call->rc != ACL_SUCCESS) {
@@ -618,16 +615,13 @@ void am_after_bind(struct am_call *call)
 
 /* ---- models ---- */
 
-void am_before_use_model(struct am_call *call)
+AM_BEFORE(use_model, aclmdlRIDestroy)
 {
-    AM_ARGS(aclmdlRIDestroy);
-
     am_call_ref_object(call, am_handle_use(call, AM_OBJECT_MODEL, a->modelRI, "modelRI"));
 }
 
-void am_before_destroy_model(struct am_call *call)
+AM_BEFORE(destroy_model, aclmdlRIDestroy)
 {
-    AM_ARGS(aclmdlRIDestroy);
     struct am_object *object = am_handle_find(AM_OBJECT_MODEL, a->modelRI);
 
     if (object != NULL && object->is_freed)

@@ -241,9 +241,8 @@ static struct am_record *model_replay(struct am_call *call, struct am_agent *age
     return end;
 }
 
-void am_before_execute(struct am_call *call)
+AM_BEFORE(execute, aclmdlRIExecuteAsync)
 {
-    AM_ARGS(aclmdlRIExecuteAsync);
     struct am_model *model;
 
     am_before_use_stream(call);
@@ -259,9 +258,8 @@ void am_before_execute(struct am_call *call)
         call->agent->is_order_unknown = true;
 }
 
-void am_before_execute_sync(struct am_call *call)
+AM_BEFORE(execute_sync, aclmdlRIExecute)
 {
-    AM_ARGS(aclmdlRIExecute);
     struct am_model *model;
 
     am_handle_use(call, AM_OBJECT_MODEL, a->modelRI, "modelRI");
@@ -272,9 +270,8 @@ void am_before_execute_sync(struct am_call *call)
 }
 
 /* A replay that was refused: its order is unknown, and its functions do not run. */
-void am_after_execute(struct am_call *call)
+AM_AFTER(execute, aclmdlRIExecuteAsync)
 {
-    AM_ARGS(aclmdlRIExecuteAsync);
     struct am_model *model = am_model_of(a->modelRI);
 
     if (call->rc == ACL_SUCCESS || model == NULL || call->record == NULL)

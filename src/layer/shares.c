@@ -63,9 +63,8 @@ static void exported(struct am_call *call, struct am_object *object, uint64_t sh
     object->bytes->share = share;
 }
 
-void am_before_export(struct am_call *call)
+AM_BEFORE(export, aclrtMemExportToShareableHandle)
 {
-    AM_ARGS(aclrtMemExportToShareableHandle);
     struct am_object *object = am_handle_use(call, AM_OBJECT_PHYS, a->handle, "handle");
 
     am_call_ref_object(call, object);
@@ -74,27 +73,22 @@ void am_before_export(struct am_call *call)
                      "export once and give every importer the same number");
 }
 
-void am_after_export(struct am_call *call)
+AM_AFTER(export, aclrtMemExportToShareableHandle)
 {
-    AM_ARGS(aclrtMemExportToShareableHandle);
-
     if (call->rc != ACL_SUCCESS || call->object == NULL || call->object->is_freed)
         return;
     am_lint_exported(*a->shareableHandle);
     exported(call, call->object, *a->shareableHandle);
 }
 
-void am_after_export_v2(struct am_call *call)
+AM_AFTER(export_v2, aclrtMemExportToShareableHandleV2)
 {
-    AM_ARGS(aclrtMemExportToShareableHandleV2);
-
     if (call->rc == ACL_SUCCESS && call->object != NULL && !call->object->is_freed)
         exported(call, call->object, handle_number(a->shareableHandle, a->shareType));
 }
 
-void am_after_export_key(struct am_call *call)
+AM_AFTER(export_key, aclrtIpcMemGetExportKey)
 {
-    AM_ARGS(aclrtIpcMemGetExportKey);
     struct am_object *object = am_area_find((uintptr_t)a->devPtr);
 
     if (object == NULL)
@@ -229,31 +223,24 @@ static void imported(struct am_call *call, enum am_object_kind kind, void *const
     object->bytes->origin = am_bytes_get(source != NULL ? source->bytes : NULL);
 }
 
-void am_after_import(struct am_call *call)
+AM_AFTER(import, aclrtMemImportFromShareableHandle)
 {
-    AM_ARGS(aclrtMemImportFromShareableHandle);
-
     imported(call, AM_OBJECT_IMPORT, a->handle, (int16_t)a->deviceId, a->shareableHandle);
 }
 
-void am_after_import_v2(struct am_call *call)
+AM_AFTER(import_v2, aclrtMemImportFromShareableHandleV2)
 {
-    AM_ARGS(aclrtMemImportFromShareableHandleV2);
-
     imported(call, AM_OBJECT_IMPORT, a->handle, call->device,
              handle_number(a->shareableHandle, a->shareType));
 }
 
-void am_after_import_key(struct am_call *call)
+AM_AFTER(import_key, aclrtIpcMemImportByKey)
 {
-    AM_ARGS(aclrtIpcMemImportByKey);
-
     imported(call, AM_OBJECT_KEY, a->devPtr, call->device, key_number(a->key));
 }
 
-void am_before_close_key(struct am_call *call)
+AM_BEFORE(close_key, aclrtIpcMemClose)
 {
-    AM_ARGS(aclrtIpcMemClose);
     struct am_object *object = share_find(key_number(a->key), true);
 
     am_call_ref_object(call, object);

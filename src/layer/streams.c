@@ -57,10 +57,8 @@ struct am_agent *am_agent_find(struct am_call *call, const void *stream)
 }
 
 /* From now on the program may name the default stream by its handle. */
-void am_after_default_stream(struct am_call *call)
+AM_AFTER(default_stream, aclrtCtxGetCurrentDefaultStream)
 {
-    AM_ARGS(aclrtCtxGetCurrentDefaultStream);
-
     if (call->rc == ACL_SUCCESS && default_agent_find(*a->stream) == NULL)
         default_agent_make(call, *a->stream);
 }
@@ -81,9 +79,8 @@ static struct am_agent *stream_use(struct am_call *call)
     return call->agent;
 }
 
-void am_after_stream(struct am_call *call)
+AM_AFTER(stream, aclrtCreateStream)
 {
-    AM_ARGS(aclrtCreateStream);
     struct am_object *object;
     struct am_agent *agent;
 
@@ -213,10 +210,8 @@ void am_after_sync_stream(struct am_call *call)
         call->agent->is_order_unknown = false;
 }
 
-void am_after_query_stream(struct am_call *call)
+AM_AFTER(query_stream, aclrtStreamQuery)
 {
-    AM_ARGS(aclrtStreamQuery);
-
     am_waits_end(call);
     if (call->rc == ACL_SUCCESS && *a->status == ACL_STREAM_STATUS_COMPLETE)
         am_after_sync_stream(call);
@@ -282,9 +277,8 @@ void am_after_abort_stream(struct am_call *call)
         agent_abort(call, agent);
 }
 
-void am_after_abort_device(struct am_call *call)
+AM_AFTER(abort_device, aclrtDeviceTaskAbort)
 {
-    AM_ARGS(aclrtDeviceTaskAbort);
     struct am_agent *agent = call->rc == ACL_SUCCESS ? TAILQ_FIRST(&am_agents) : NULL;
     struct am_agent *next;
 
@@ -317,9 +311,8 @@ static struct am_signal *signal_made(struct am_call *call, enum am_object_kind k
     return object->signal;
 }
 
-void am_after_event(struct am_call *call)
+AM_AFTER(event, aclrtCreateEventWithFlag)
 {
-    AM_ARGS(aclrtCreateEventWithFlag);
     struct am_signal *signal = signal_made(call, AM_OBJECT_EVENT, a->event);
 
     if (signal != NULL && call->id == AM_API_aclrtCreateEventWithFlag)
@@ -327,34 +320,29 @@ void am_after_event(struct am_call *call)
             a->flag & (ACL_EVENT_SYNC | ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_EXTERNAL));
 }
 
-void am_after_event_ex(struct am_call *call)
+AM_AFTER(event_ex, aclrtCreateEventExWithFlag)
 {
-    AM_ARGS(aclrtCreateEventExWithFlag);
     struct am_signal *signal = signal_made(call, AM_OBJECT_EVENT, a->event);
 
     if (signal != NULL)
         signal->is_repeated = true;
 }
 
-void am_after_open_event(struct am_call *call)
+AM_AFTER(open_event, aclrtIpcOpenEventHandle)
 {
-    AM_ARGS(aclrtIpcOpenEventHandle);
     struct am_signal *signal = signal_made(call, AM_OBJECT_EVENT, a->event);
 
     if (signal != NULL)
         signal->is_shared = signal->is_repeated = true;
 }
 
-void am_after_notify(struct am_call *call)
+AM_AFTER(notify, aclrtCreateNotify)
 {
-    AM_ARGS(aclrtCreateNotify);
-
     signal_made(call, AM_OBJECT_NOTIFY, a->notify);
 }
 
-void am_after_import_notify(struct am_call *call)
+AM_AFTER(import_notify, aclrtNotifyImportByKey)
 {
-    AM_ARGS(aclrtNotifyImportByKey);
     struct am_signal *signal = signal_made(call, AM_OBJECT_NOTIFY, a->notify);
 
     if (signal != NULL)
@@ -377,17 +365,13 @@ void am_after_share_notify(struct am_call *call)
     share(call);
 }
 
-void am_before_use_event(struct am_call *call)
+AM_BEFORE(use_event, aclrtDestroyEvent)
 {
-    AM_ARGS(aclrtDestroyEvent);
-
     am_call_ref_object(call, am_handle_use(call, AM_OBJECT_EVENT, a->event, "event"));
 }
 
-void am_before_use_notify(struct am_call *call)
+AM_BEFORE(use_notify, aclrtDestroyNotify)
 {
-    AM_ARGS(aclrtDestroyNotify);
-
     am_call_ref_object(call, am_handle_use(call, AM_OBJECT_NOTIFY, a->notify, "notify"));
 }
 
@@ -416,17 +400,13 @@ void am_after_destroy_signal(struct am_call *call)
     am_after_freed(call);
 }
 
-void am_before_destroy_event(struct am_call *call)
+AM_BEFORE(destroy_event, aclrtDestroyEvent)
 {
-    AM_ARGS(aclrtDestroyEvent);
-
     signal_free(call, AM_OBJECT_EVENT, a->event, "event");
 }
 
-void am_before_destroy_notify(struct am_call *call)
+AM_BEFORE(destroy_notify, aclrtDestroyNotify)
 {
-    AM_ARGS(aclrtDestroyNotify);
-
     signal_free(call, AM_OBJECT_NOTIFY, a->notify, "notify");
 }
 
@@ -442,24 +422,18 @@ static void notify_resolve(struct am_call *call, const void *notify)
     stream_use(call);
 }
 
-void am_before_reset_event(struct am_call *call)
+AM_BEFORE(reset_event, aclrtResetEvent)
 {
-    AM_ARGS(aclrtResetEvent);
-
     event_resolve(call, a->event);
 }
 
-void am_before_wait_notify(struct am_call *call)
+AM_BEFORE(wait_notify, aclrtWaitAndResetNotify)
 {
-    AM_ARGS(aclrtWaitAndResetNotify);
-
     notify_resolve(call, a->notify);
 }
 
-void am_before_wait_event(struct am_call *call)
+AM_BEFORE(wait_event, aclrtStreamWaitEvent)
 {
-    AM_ARGS(aclrtStreamWaitEvent);
-
     event_resolve(call, a->event);
 }
 
@@ -503,18 +477,14 @@ static void record_queue(struct am_call *call)
     am_work_queue(&work);
 }
 
-void am_before_record(struct am_call *call)
+AM_BEFORE(record, aclrtRecordEvent)
 {
-    AM_ARGS(aclrtRecordEvent);
-
     event_resolve(call, a->event);
     record_queue(call);
 }
 
-void am_before_record_notify(struct am_call *call)
+AM_BEFORE(record_notify, aclrtRecordNotify)
 {
-    AM_ARGS(aclrtRecordNotify);
-
     notify_resolve(call, a->notify);
     record_queue(call);
 }
@@ -546,10 +516,8 @@ void am_after_wait(struct am_call *call)
     am_work_queue(&work);
 }
 
-void am_after_reset_notifies(struct am_call *call)
+AM_AFTER(reset_notifies, aclrtNotifyBatchReset)
 {
-    AM_ARGS(aclrtNotifyBatchReset);
-
     for (size_t i = 0; call->rc == ACL_SUCCESS && i < a->num; i++) {
         struct am_object *object = am_handle_find(AM_OBJECT_NOTIFY, a->notifies[i]);
 
@@ -586,46 +554,37 @@ void am_after_sync_event(struct am_call *call)
         signal_joined(call->object->signal, call->record);
 }
 
-void am_after_query_event(struct am_call *call)
+AM_AFTER(query_event, aclrtQueryEvent)
 {
-    AM_ARGS(aclrtQueryEvent);
-
     am_waits_end(call);
     if (call->rc == ACL_SUCCESS && *a->status == ACL_EVENT_STATUS_COMPLETE)
         am_after_sync_event(call);
 }
 
-void am_after_query_event_status(struct am_call *call)
+AM_AFTER(query_event_status, aclrtQueryEventStatus)
 {
-    AM_ARGS(aclrtQueryEventStatus);
-
     am_waits_end(call);
     if (call->rc == ACL_SUCCESS && *a->status == ACL_EVENT_RECORDED_STATUS_COMPLETE)
         am_after_sync_event(call);
 }
 
-void am_after_query_wait_status(struct am_call *call)
+AM_AFTER(query_wait_status, aclrtQueryEventWaitStatus)
 {
-    AM_ARGS(aclrtQueryEventWaitStatus);
-
     am_waits_end(call);
     if (call->rc == ACL_SUCCESS && *a->status == ACL_EVENT_WAIT_STATUS_COMPLETE &&
         call->object != NULL && call->object->signal != NULL)
         am_host_joins_waits(call->object->signal);
 }
 
-void am_before_elapsed(struct am_call *call)
+AM_BEFORE(elapsed, aclrtEventElapsedTime)
 {
-    AM_ARGS(aclrtEventElapsedTime);
-
     am_handle_use(call, AM_OBJECT_EVENT, a->start, "start");
     am_handle_use(call, AM_OBJECT_EVENT, a->end, "end");
 }
 
 /* Both records have a time, so both ran. */
-void am_after_elapsed(struct am_call *call)
+AM_AFTER(elapsed, aclrtEventElapsedTime)
 {
-    AM_ARGS(aclrtEventElapsedTime);
     const void *events[] = {a->start, a->end};
 
     for (size_t i = 0; call->rc == ACL_SUCCESS && i < 2; i++) {
