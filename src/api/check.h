@@ -91,6 +91,5 @@ AM_HELD_PUT(event)
 AM_HELD_PUT(model)
 AM_HELD_PUT(phys)
 AM_HELD_PUT(stream)
-#undef AM_HELD_PUT
 
 #endif

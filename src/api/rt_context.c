@@ -14,14 +14,17 @@ aclError am_aclrtCreateContext(aclrtContext *context, int32_t deviceId)
     return am_context_create(deviceId, context);
 }
 
-aclError am_aclrtDestroyContext(aclrtContext context)
+aclError am_aclrtDestroyContext(aclrtContext handle)
 {
-    return am_context_destroy(context);
+    AM_GET(context, handle);
+    return am_context_destroy(context, handle);
 }
 
-aclError am_aclrtSetCurrentContext(aclrtContext context)
+aclError am_aclrtSetCurrentContext(aclrtContext handle)
 {
-    return am_context_set_current(context);
+    AM_GET(context, handle);
+    am_context_make_current(context);
+    return ACL_SUCCESS;
 }
 
 /*

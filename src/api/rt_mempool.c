@@ -6,6 +6,8 @@
 #include "base/error.h"
 #include "core/pool/mempool.h"
 
+AM_HELD_PUT(pool)
+
 static aclError props_check(const aclrtMemPoolProps *props)
 {
     AM_REQUIRE(props->allocType == ACL_MEM_ALLOCATION_TYPE_PINNED,
@@ -31,7 +33,8 @@ aclError am_aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPoolProps *p
 
 aclError am_aclrtMemPoolDestroy(const aclrtMemPool memPool)
 {
-    return am_pool_destroy(memPool);
+    AM_GET(pool, memPool);
+    return am_pool_destroy(pool);
 }
 
 static aclError attr_check(aclrtMemPoolAttr attr)
@@ -62,7 +65,9 @@ aclError am_aclrtMemPoolSetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, voi
     AM_REQUIRE(attr <= ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD || number == 0,
                ACL_ERROR_INVALID_PARAM,
                "value is %" PRIu64 "; a high-water mark can only be set to 0", number);
-    return am_pool_set_attr(memPool, attr, number);
+    AM_GET(pool, memPool);
+    am_pool_set_attr(pool, attr, number);
+    return ACL_SUCCESS;
 }
 
 aclError am_aclrtMemPoolGetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, void *value)
@@ -70,7 +75,8 @@ aclError am_aclrtMemPoolGetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, voi
     uint64_t number;
 
     AM_TRY(attr_check(attr));
-    AM_TRY(am_pool_get_attr(memPool, attr, &number));
+    AM_GET(pool, memPool);
+    number = am_pool_get_attr(pool, attr);
     if (is_switch(attr))
         *(uint32_t *)value = (uint32_t)number;
     else
@@ -87,7 +93,8 @@ aclError am_aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPool memPoo
 {
     AM_GET(stream, handle);
     AM_TRY(am_stream_refuse(stream, ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT, NO_POOL));
-    return am_pool_malloc_async(memPool, size, stream, ptr);
+    AM_GET(pool, memPool);
+    return am_pool_malloc_async(pool, size, stream, ptr);
 }
 
 aclError am_aclrtMemPoolFreeAsync(void *ptr, aclrtStream handle)
@@ -99,5 +106,7 @@ aclError am_aclrtMemPoolFreeAsync(void *ptr, aclrtStream handle)
 
 aclError am_aclrtMemPoolTrimTo(aclrtMemPool memPool, size_t minBytesToKeep)
 {
-    return am_pool_trim(memPool, minBytesToKeep);
+    AM_GET(pool, memPool);
+    am_pool_trim(pool, minBytesToKeep);
+    return ACL_SUCCESS;
 }

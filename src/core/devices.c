@@ -359,26 +359,17 @@ aclError am_device_reset(struct am_device *device, bool is_forced)
     return ACL_SUCCESS;
 }
 
-aclError am_context_destroy(void *handle)
+aclError am_context_destroy(struct am_context *context, void *handle)
 {
-    struct am_context *context;
-    aclError rc = ACL_SUCCESS;
-
-    AM_TRY(am_context_get(handle, &context));
     if (!context->is_primary) {
-        rc = am_stream_check_all(context->device, context);
-        if (rc != ACL_SUCCESS)
-            goto out;
+        AM_TRY(am_stream_check_all(context->device, context));
         am_stream_kill_all(context->device, context, true);
     }
-    rc = am_context_kill(context, handle);
-    if (rc == ACL_SUCCESS) { /* other threads may have made some since */
-        am_stream_kill_all(context->device, context, false);
-        am_pool_synced(context->device, -1);
-    }
-out:
-    am_context_put(context);
-    return rc;
+    AM_TRY(am_context_kill(context, handle));
+    /* Other threads may have made some streams since. */
+    am_stream_kill_all(context->device, context, false);
+    am_pool_synced(context->device, -1);
+    return ACL_SUCCESS;
 }
 
 aclError am_sync_stream(struct am_stream *stream, int32_t timeout_ms)

@@ -63,7 +63,7 @@ void am_context_kill_all_locked(int32_t device)
     }
 }
 
-static void context_make_current(struct am_context *context)
+void am_context_make_current(struct am_context *context)
 {
     am_current.handle = context->named.handle;
 }
@@ -76,7 +76,7 @@ aclError am_context_create(int32_t device, void **ret_handle)
     am_lock(&am_devices.lock);
     rc = context_create_locked(device, false, &context);
     if (rc == ACL_SUCCESS) {
-        context_make_current(context);
+        am_context_make_current(context);
         *ret_handle = context->named.handle;
     }
     am_unlock(&am_devices.lock);
@@ -91,7 +91,7 @@ aclError am_device_enter(struct am_device *device, bool is_counted)
     if (device->primary == NULL)
         rc = context_create_locked(device->id, true, &device->primary);
     if (rc == ACL_SUCCESS) {
-        context_make_current(device->primary);
+        am_context_make_current(device->primary);
         device->n_set += is_counted;
     }
     am_unlock(&am_devices.lock);
@@ -122,16 +122,6 @@ aclError am_context_kill(struct am_context *context, void *handle)
         rc = am_fail(ACL_ERROR_RT_INVALID_HANDLE, "context %p is not alive", handle);
     am_unlock(&am_devices.lock);
     return rc;
-}
-
-aclError am_context_set_current(void *handle)
-{
-    struct am_context *context;
-
-    AM_TRY(am_context_get(handle, &context));
-    context_make_current(context);
-    am_context_put(context);
-    return ACL_SUCCESS;
 }
 
 void *am_context_current(void)

@@ -43,7 +43,7 @@ static inline struct am_context *am_current_find(void)
 aclError am_device_enter(struct am_device *device, bool is_counted);
 /* aclrtCreateContext, aclrtSetCurrentContext; am_context_destroy() is in core/devices.h. */
 aclError am_context_create(int32_t device, void **ret_handle);
-aclError am_context_set_current(void *handle);
+void am_context_make_current(struct am_context *context);
 
 /* All contexts of a device die, its default one too. */
 void am_context_kill_all_locked(int32_t device) AM_REQUIRES(am_devices.lock);

@@ -290,15 +290,9 @@ static aclError pool_die(struct am_pool *pool, bool is_forced)
     return rc;
 }
 
-aclError am_pool_destroy(void *handle)
+aclError am_pool_destroy(struct am_pool *pool)
 {
-    struct am_pool *pool;
-    aclError rc;
-
-    AM_TRY(am_pool_get(handle, &pool));
-    rc = pool_die(pool, false);
-    am_pool_put(pool);
-    return rc;
+    return pool_die(pool, false);
 }
 
 void am_pool_kill_all(int32_t device)
@@ -313,16 +307,11 @@ void am_pool_kill_all(int32_t device)
     }
 }
 
-aclError am_pool_trim(void *handle, size_t keep)
+void am_pool_trim(struct am_pool *pool, size_t keep)
 {
-    struct am_pool *pool;
-
-    AM_TRY(am_pool_get(handle, &pool));
     am_lock(&pool->lock);
     am_pool_shrink_locked(pool, am_pool_chunks(keep));
     am_unlock(&pool->lock);
-    am_pool_put(pool);
-    return ACL_SUCCESS;
 }
 
 void am_pool_synced(int32_t device, int32_t stream)
@@ -367,23 +356,13 @@ static uint64_t attr_get_locked(const struct am_pool *pool, aclrtMemPoolAttr att
     }
 }
 
-aclError am_pool_get_attr(void *handle, aclrtMemPoolAttr attr, uint64_t *ret_value)
+uint64_t am_pool_get_attr(struct am_pool *pool, aclrtMemPoolAttr attr)
 {
-    struct am_pool *pool;
-
-    AM_TRY(am_pool_get(handle, &pool));
-    am_lock(&pool->lock);
-    *ret_value = attr_get_locked(pool, attr);
-    am_unlock(&pool->lock);
-    am_pool_put(pool);
-    return ACL_SUCCESS;
+    return AM_LOCKED(&pool->lock, attr_get_locked(pool, attr));
 }
 
-aclError am_pool_set_attr(void *handle, aclrtMemPoolAttr attr, uint64_t value)
+void am_pool_set_attr(struct am_pool *pool, aclrtMemPoolAttr attr, uint64_t value)
 {
-    struct am_pool *pool;
-
-    AM_TRY(am_pool_get(handle, &pool));
     am_lock(&pool->lock);
     if (attr == ACL_RT_MEM_POOL_ATTR_RELEASE_THRESHOLD)
         pool->threshold = value;
@@ -396,6 +375,4 @@ aclError am_pool_set_attr(void *handle, aclrtMemPoolAttr attr, uint64_t value)
     else
         pool->reuse &= ~reuse_bit(attr);
     am_unlock(&pool->lock);
-    am_pool_put(pool);
-    return ACL_SUCCESS;
 }

@@ -34,20 +34,25 @@ enum {
     AM_REUSE_ALL = AM_REUSE_FOLLOW | AM_REUSE_OPPORTUNISTIC | AM_REUSE_INTERNAL,
 };
 
+struct am_pool;
+
 aclError am_pool_create(int32_t device, size_t max_size, void **ret_handle);
+/* The pool of a handle, with one more reference. */
+aclError am_pool_get(void *handle, struct am_pool **ret_pool);
+void am_pool_put(struct am_pool *pool);
 /* Refused while blocks are handed out. */
-aclError am_pool_destroy(void *handle);
+aclError am_pool_destroy(struct am_pool *pool);
 /* All pools of a device, with their blocks; its streams are gone. */
 void am_pool_kill_all(int32_t device);
 
-aclError am_pool_get_attr(void *handle, aclrtMemPoolAttr attr, uint64_t *ret_value);
+uint64_t am_pool_get_attr(struct am_pool *pool, aclrtMemPoolAttr attr);
 /* attr and value have been checked; a high-water mark becomes what it is the mark of. */
-aclError am_pool_set_attr(void *handle, aclrtMemPoolAttr attr, uint64_t value);
+void am_pool_set_attr(struct am_pool *pool, aclrtMemPoolAttr attr, uint64_t value);
 
-aclError am_pool_malloc_async(void *handle, size_t size, struct am_stream *stream,
+aclError am_pool_malloc_async(struct am_pool *pool, size_t size, struct am_stream *stream,
                               void **ret_addr);
 aclError am_pool_free_async(void *addr, struct am_stream *stream);
-aclError am_pool_trim(void *handle, size_t keep);
+void am_pool_trim(struct am_pool *pool, size_t keep);
 
 /*
  * The program has synchronised a stream of the device (-1: all), or ended it: memory above the

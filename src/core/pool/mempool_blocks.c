@@ -310,24 +310,12 @@ static aclError pool_malloc_locked(struct am_pool *pool, size_t asked,
     return ACL_SUCCESS;
 }
 
-aclError am_pool_malloc_async(void *handle, size_t size, struct am_stream *stream,
+aclError am_pool_malloc_async(struct am_pool *pool, size_t size, struct am_stream *stream,
                               void **ret_addr)
 {
-    struct am_pool *pool;
-    aclError rc = ACL_SUCCESS;
-
-    AM_TRY(am_pool_get(handle, &pool));
-    if (size > pool->max_size)
-        rc = am_fail(ACL_ERROR_RT_MEMORY_ALLOCATION,
-                     "Failed to allocate %zu bytes: the pool has %zu", size,
-                     pool->max_size);
-    if (rc == ACL_SUCCESS) {
-        am_lock(&pool->lock);
-        rc = pool_malloc_locked(pool, size, stream, ret_addr);
-        am_unlock(&pool->lock);
-    }
-    am_pool_put(pool);
-    return rc;
+    AM_REQUIRE(size <= pool->max_size, ACL_ERROR_RT_MEMORY_ALLOCATION,
+               "Failed to allocate %zu bytes: the pool has %zu", size, pool->max_size);
+    return AM_LOCKED(&pool->lock, pool_malloc_locked(pool, size, stream, ret_addr));
 }
 
 /* ---- free ---- */

@@ -80,10 +80,8 @@ struct am_pool {
     unsigned reuse; /* AM_REUSE_* */
 };
 
-aclError am_pool_get(void *handle, struct am_pool **ret_pool);
 /* The pool that has this address, with one more reference, or NULL. */
 struct am_pool *am_pool_get_by_address(uintptr_t addr);
-void am_pool_put(struct am_pool *pool);
 /*
  * A pool that is destroyed is found by its addresses until its frees are done; then the
  * caller drops the reference of the list: true.
