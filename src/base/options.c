@@ -200,14 +200,6 @@ static const char *near_id(const char *id)
     return am_nearest(id, known, AM_OPTION_COUNT);
 }
 
-/* The same as a full name. */
-static const char *near_name(const char *id)
-{
-    const char *near = near_id(id);
-
-    return near != NULL ? full_name(option_find(near)) : NULL;
-}
-
 int am_options_set(const char *id, const char *value, char *why)
 {
     enum am_option option = option_find(id);
@@ -262,6 +254,7 @@ const char *am_options_next_unknown(size_t *pos, const char **ret_nearest)
 
     for (; environ != NULL && environ[*pos] != NULL; (*pos)++) {
         const char *entry = environ[*pos];
+        const char *near;
         size_t n = strcspn(entry, "=");
 
         if (strncmp(entry, PREFIX, strlen(PREFIX)) != 0)
@@ -273,7 +266,8 @@ const char *am_options_next_unknown(size_t *pos, const char **ret_nearest)
         if (full_name_find(name) != AM_OPTION_COUNT ||
             strcmp(name, PREFIX "TORCH_LIBRARY") == 0) /* of the module aclmem.torch */
             continue;
-        *ret_nearest = near_name(name + strlen(PREFIX));
+        near = near_id(name + strlen(PREFIX));
+        *ret_nearest = near != NULL ? full_name(option_find(near)) : NULL;
         (*pos)++;
         return name;
     }

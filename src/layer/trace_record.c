@@ -305,15 +305,6 @@ static uint8_t *config_put(uint8_t *at, const aclrtMallocConfig *config)
     return am_put_bytes(at, config->attrs, n * sizeof *config->attrs);
 }
 
-/* A struct that the argument points to. */
-static uint8_t *struct_put(uint8_t *at, const struct am_trace_param *param,
-                           const void *data)
-{
-    if (param->structure == AM_TRACE_STRUCT_aclrtMallocConfig)
-        return config_put(at, data);
-    return am_put_bytes(at, data, param->size);
-}
-
 static inline bool is_result(char letter)
 {
     return letter >= 'A' && letter <= 'Z';
@@ -354,9 +345,11 @@ static inline uint8_t *argument_put(struct writer *w, uint8_t *at,
     case 's':
         return load8(arg) != 0 ? text_put(at, *(const char *const *)arg) : at;
     case 't':
-        return load8(arg) != 0 && param->element == 0
-                   ? struct_put(at, param, *(const void *const *)arg)
-                   : at;
+        if (load8(arg) == 0 || param->element != 0)
+            return at;
+        if (param->structure == AM_TRACE_STRUCT_aclrtMallocConfig)
+            return config_put(at, *(const aclrtMallocConfig *const *)arg);
+        return am_put_bytes(at, *(const void *const *)arg, param->size);
     default:
         return number_put(w, at, param->letter, arg);
     }

@@ -142,11 +142,6 @@ static bool mem_enter(struct am_mem *mem, uint64_t what)
     return false;
 }
 
-static void mem_leave(struct am_mem *mem, uint64_t what)
-{
-    atomic_fetch_sub_explicit(&host_mem(mem)->gate, what, memory_order_release);
-}
-
 /* How many spans a range of `size` bytes from `at` on touches; *first is where it begins. */
 static size_t spans_touched(const struct am_span **first, size_t at, size_t size)
 {
@@ -166,7 +161,8 @@ static void spans_leave(const struct am_span *spans, size_t n, uint64_t what)
 {
     for (size_t i = 0; i < n; i++) {
         if (mem_can_move(spans[i].mem))
-            mem_leave(spans[i].mem, what);
+            atomic_fetch_sub_explicit(&host_mem(spans[i].mem)->gate, what,
+                                      memory_order_release);
     }
 }
 
@@ -319,15 +315,6 @@ static bool frame_holds(const struct host_store *store, size_t frame)
     return store->state[frame] & HOST_FRAME_HOLDS;
 }
 
-/* They now hold more than their content from before the allocation. */
-static void frames_touch(struct host_store *store, size_t first, size_t n)
-{
-    for (size_t i = first; i < first + n; i++) {
-        if (store->state[i] & HOST_FRAME_OLD)
-            atomic_fetch_and(&store->state[i], (uint8_t)~HOST_FRAME_OLD);
-    }
-}
-
 /*
  * Bring in the pages of every frame that `size` bytes from here on touch; only_held: of
  * the written ones.
@@ -357,8 +344,11 @@ static aclError walk_ready(struct am_cursor w, size_t size, bool only_held)
             if (only_held && !frame_holds(store, first))
                 continue;
             AM_TRY(host_store_ready(store, first, count));
-            if (!only_held)
-                frames_touch(store, first, count);
+            /* They now hold more than their content from before the allocation. */
+            for (size_t i = first; !only_held && i < first + count; i++) {
+                if (store->state[i] & HOST_FRAME_OLD)
+                    atomic_fetch_and(&store->state[i], (uint8_t)~HOST_FRAME_OLD);
+            }
         }
         w.at += n;
         size -= n;

@@ -122,15 +122,6 @@ static aclError run_malloc(struct am_heap_shard *shard, unsigned class, size_t s
     return rc;
 }
 
-/* The domain has no memory for a run: a free block of another shard will do. */
-static aclError other_shards_malloc(struct am_heap *heap, unsigned class,
-                                    const struct am_block *want, void **ret_addr)
-{
-    for (unsigned i = 0; i < heap->n_shards && *ret_addr == NULL; i++)
-        AM_TRY(shard_malloc(&heap->shards[i], class, want, ret_addr));
-    return ACL_SUCCESS;
-}
-
 /* No run of the thread's shard has a free block. */
 static __attribute__((noinline)) aclError grow_malloc(struct am_heap_shard *shard,
                                                       unsigned class,
@@ -141,8 +132,11 @@ static __attribute__((noinline)) aclError grow_malloc(struct am_heap_shard *shar
     aclError rc =
         AM_CAPTURED(why, sizeof why, run_malloc(shard, class, AM_CHUNK, want, ret_addr));
 
-    if (rc == ACL_ERROR_RT_MEMORY_ALLOCATION)
-        AM_TRY(other_shards_malloc(shard->heap, class, want, ret_addr));
+    /* If the domain has no memory for a run, a free block of another shard will do. */
+    for (unsigned i = 0; rc == ACL_ERROR_RT_MEMORY_ALLOCATION && *ret_addr == NULL &&
+                         i < shard->heap->n_shards;
+         i++)
+        AM_TRY(shard_malloc(&shard->heap->shards[i], class, want, ret_addr));
     AM_REQUIRE(*ret_addr != NULL, rc, "%s", am_error_text(why));
     return ACL_SUCCESS;
 }
@@ -479,14 +473,6 @@ aclError am_heap_share(void *addr, size_t size, struct am_phys **ret_phys)
 
 /* ---- whole heaps ---- */
 
-static void shard_init(struct am_heap_shard *shard, struct am_heap *heap)
-{
-    shard->lock = (struct am_latch)AM_LATCH_INIT(AM_RANK_HEAP, "heap");
-    shard->heap = heap;
-    LIST_INIT(&shard->all);
-    TAILQ_INIT(&shard->idle);
-}
-
 static void heap_open(struct am_domain *domain, enum am_heap_kind kind)
 {
     struct am_heap *heap = am_heap_of(domain->device, kind);
@@ -496,8 +482,14 @@ static void heap_open(struct am_domain *domain, enum am_heap_kind kind)
         heap->kind = kind;
         heap->owner = &am_heap_owners[kind];
         heap->device = domain->device;
-        for (unsigned i = 0; i < AM_HEAP_SHARDS; i++)
-            shard_init(&heap->shards[i], heap);
+        for (unsigned i = 0; i < AM_HEAP_SHARDS; i++) {
+            struct am_heap_shard *shard = &heap->shards[i];
+
+            shard->lock = (struct am_latch)AM_LATCH_INIT(AM_RANK_HEAP, "heap");
+            shard->heap = heap;
+            LIST_INIT(&shard->all);
+            TAILQ_INIT(&shard->idle);
+        }
     }
     if (classes[kind].n == 0)
         am_classes_init(&classes[kind], kind == AM_HEAP_HOST ? 4096 : AM_BLOCK_ALIGN);

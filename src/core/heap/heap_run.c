@@ -11,19 +11,14 @@
 
 AM_TREE(am_run_tree, am_run, node, start)
 
-static uint32_t n_words(uint32_t n_blocks)
-{
-    return (n_blocks + 63) / 64;
-}
-
 /* A record for `size` bytes, without memory. */
 static struct am_run *run_alloc(struct am_heap_shard *shard, unsigned class, size_t size)
 {
     size_t stride = class == AM_CLASS_LARGE ? size : shard->heap->classes->size[class];
     uint32_t n_blocks = (uint32_t)(size / stride);
     size_t blocks_size = n_blocks * sizeof(struct am_block);
-    struct am_run *run = am_sys_calloc(1, sizeof *run + blocks_size +
-                                              n_words(n_blocks) * sizeof(uint64_t));
+    size_t used_size = (n_blocks + 63) / 64 * sizeof(uint64_t);
+    struct am_run *run = am_sys_calloc(1, sizeof *run + blocks_size + used_size);
 
     if (run == NULL)
         return NULL;

@@ -179,15 +179,6 @@ static aclError segment_open(struct am_ledger *ledger)
 
 /* ---- a slot ---- */
 
-/* A slot behind all used ones. */
-static void slot_make(struct am_ledger *ledger, unsigned slot)
-{
-    memset(&ledger->slots[slot], 0, sizeof(struct ledger_slot));
-    memset(&ledger->shards[slot], 0, sizeof ledger->shards[slot]);
-    am_step();
-    ledger->head->slots_high = slot + 1;
-}
-
 /* The statistics first: no reader sees those of an earlier process in this slot. */
 static void slot_fill(struct am_ledger *ledger)
 {
@@ -213,10 +204,14 @@ static aclError slot_take_locked(struct am_ledger *ledger) AM_REQUIRES(ledger->l
             return file_fail(-error, "locked");
         ledger->slot = i;
         am_step();
-        if (i >= ledger_slots_high(ledger))
-            slot_make(ledger, i);
-        else
+        if (i < ledger_slots_high(ledger)) {
             ledger_reap_slot_locked(ledger, i);
+        } else { /* a slot behind all used ones */
+            memset(&ledger->slots[i], 0, sizeof(struct ledger_slot));
+            memset(&ledger->shards[i], 0, sizeof ledger->shards[i]);
+            am_step();
+            ledger->head->slots_high = i + 1;
+        }
         slot_fill(ledger);
         return ACL_SUCCESS;
     }
