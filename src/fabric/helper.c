@@ -511,15 +511,6 @@ static void port_ready(struct am_watch *watch, uint32_t events)
     }
 }
 
-static void tick(uint64_t now)
-{
-    uint64_t step = am_helper.timeout_ns / TICKS;
-
-    am_peer_tick(now);
-    records_write();
-    am_helper.next_tick = now + (step < TICK_MAX && step > 0 ? step : TICK_MAX);
-}
-
 __attribute__((visibility("default"))) void
 aclmem_fabric_serve(int socket, const struct am_listen *listening)
 {
@@ -538,12 +529,16 @@ aclmem_fabric_serve(int socket, const struct am_listen *listening)
     am_helper_watch(&am_helper.port, EPOLLIN, true);
     for (;;) {
         bool may_sleep = !am_helper.is_up || am_ucx_progress(&am_helper.ucx);
+        uint64_t step = am_helper.timeout_ns / TICKS;
         uint64_t now = am_clock();
         uint64_t left;
         int n;
 
-        if (now >= am_helper.next_tick)
-            tick(now);
+        if (now >= am_helper.next_tick) {
+            am_peer_tick(now);
+            records_write();
+            am_helper.next_tick = now + (step < TICK_MAX && step > 0 ? step : TICK_MAX);
+        }
         am_peer_sweep();
         left = am_helper.next_tick > now ? am_helper.next_tick - now : 0;
         n = epoll_wait(am_helper.epoll, events, 64,

@@ -167,14 +167,6 @@ static void cursor_advance(struct am_cursor *w, size_t size)
     }
 }
 
-/* The bytes of its span that are left, or `size`. */
-static size_t cursor_left(const struct am_cursor *w, size_t size)
-{
-    size_t left = w->span->size - w->at;
-
-    return left < size ? left : size;
-}
-
 /*
  * The address at which the host accesses a span.  Memory of the host backend has a
  * separate address: at the program's address the driver has reserved, but not mapped, memory.
@@ -235,8 +227,10 @@ aclError cuda_piece_take(struct am_cursor *w, size_t size, size_t n_joined,
         piece.size = size;
     cursor_advance(w, piece.size);
     while (--n_joined > 0 && piece.size < size && piece_goes_on(&piece, w->span)) {
-        size_t n = cursor_left(w, size - piece.size);
+        size_t n = w->span->size - w->at;
 
+        if (n > size - piece.size)
+            n = size - piece.size;
         piece.size += n;
         piece.is_joined = true;
         cursor_advance(w, n);

@@ -190,16 +190,6 @@ void host_mem_give_frames(struct am_mem *mem)
     am_unlock(&shard->lock);
 }
 
-/* It has not been written since it was allocated. */
-static void frame_renew(struct host_bank *bank, size_t frame)
-{
-    _Atomic uint8_t *state = &bank->store.state[frame];
-    uint8_t seen = atomic_load_explicit(state, memory_order_relaxed);
-
-    if ((seen & (HOST_FRAME_HOLDS | HOST_FRAME_OLD)) == HOST_FRAME_HOLDS)
-        atomic_fetch_or(state, HOST_FRAME_OLD);
-}
-
 static aclError mem_ready(struct am_mem *mem)
 {
     aclError rc = ACL_SUCCESS;
@@ -230,7 +220,12 @@ static aclError mem_create_frames(struct am_mem *mem)
     hm->shard = am_shard() % HOST_SHARDS;
     frames_take(bank, hm->shard, frames, n);
     for (size_t i = 0; i < n; i++) {
-        frame_renew(bank, frames[i]);
+        _Atomic uint8_t *state = &bank->store.state[frames[i]];
+        uint8_t seen = atomic_load_explicit(state, memory_order_relaxed);
+
+        /* It has not been written since it was allocated. */
+        if ((seen & (HOST_FRAME_HOLDS | HOST_FRAME_OLD)) == HOST_FRAME_HOLDS)
+            atomic_fetch_or(state, HOST_FRAME_OLD);
         is_one_run = is_one_run && frames[i] == frames[0] + i;
     }
     hm->store = &bank->store;

@@ -10,11 +10,6 @@
 #include "base/machine.h"
 #include "base/sys.h"
 
-static size_t map_count_limit(void)
-{
-    return am_machine_sysctl("vm", "max_map_count");
-}
-
 /* How many mappings the process has now: one a line of /proc/self/maps. */
 static unsigned long map_count(void)
 {
@@ -30,24 +25,17 @@ static unsigned long map_count(void)
     return n;
 }
 
-/* Whether the process has about as many mappings as vm.max_map_count allows. */
-static bool is_out_of_mappings(void)
-{
-    size_t limit = map_count_limit();
-
-    return limit != 0 &&
-           map_count() + 8 >= limit; /* the kernel wants some room for splits */
-}
-
 /* ENOMEM of mmap and relatives: too many mappings, or no address space left? */
 static aclError host_error_enomem(const char *what, size_t size)
 {
-    if (is_out_of_mappings())
+    size_t limit = am_machine_sysctl("vm", "max_map_count");
+
+    if (limit != 0 && map_count() + 8 >= limit) /* the kernel wants room for splits */
         return am_fail(
             ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
             "%s of %zu bytes: the process has as many mappings as the system allows "
             "(vm.max_map_count is %zu); raise it with sysctl -w vm.max_map_count=N",
-            what, size, map_count_limit());
+            what, size, limit);
     return am_fail(
         ACL_ERROR_RT_MEMORY_ALLOCATION,
         "Failed to allocate: %s of %zu bytes: the system has no memory or address "

@@ -124,14 +124,6 @@ static aclError mapping_check(const struct am_spans *spans,
     return block_check(mapping->owner, addr, size, access, what);
 }
 
-/* The other side of mapping_check(): nothing is done with it any more. */
-static void mapping_done(struct am_mapping *mapping, const void *addr)
-{
-    if (mapping->owner != NULL && mapping->owner->unpin != NULL)
-        mapping->owner->unpin(mapping, (uintptr_t)addr);
-    am_mapping_put(mapping);
-}
-
 /* Adds the mapping's n bytes of the `size` that are left; takes over the reference. */
 static aclError spans_add_mapping(struct am_spans *spans, struct am_mapping *mapping,
                                   uintptr_t addr, size_t n, size_t size, unsigned access,
@@ -282,10 +274,16 @@ aclError am_spans_open_device(struct am_spans *spans, const void *addr, size_t s
 
 static void span_close(const struct am_span *span)
 {
-    if (span->mem != NULL)
-        mapping_done(span->owner, span->addr);
-    else if (span->owner != NULL)
-        am_registered_put(span->owner);
+    struct am_mapping *mapping = span->owner;
+
+    if (span->mem == NULL) {
+        if (span->owner != NULL)
+            am_registered_put(span->owner);
+        return;
+    }
+    if (mapping->owner != NULL && mapping->owner->unpin != NULL)
+        mapping->owner->unpin(mapping, (uintptr_t)span->addr);
+    am_mapping_put(mapping);
 }
 
 void am_spans_close(struct am_spans *spans)
@@ -501,19 +499,15 @@ static uint64_t span_common(const struct am_span *span)
     return span->mem != NULL ? ((struct am_mapping *)span->owner)->phys->share_number : 0;
 }
 
-/* By one handle, or by two: this process has imported what it exported. */
-static bool have_same_bytes(const struct am_span *a, const struct am_span *b)
-{
-    return a->mem == b->mem || (span_common(a) != 0 && span_common(a) == span_common(b));
-}
-
 static bool spans_share(const struct am_span *a, const struct am_span *b)
 {
     size_t at_a = span_at(a);
     size_t at_b = span_at(b);
 
-    return have_same_bytes(a, b) &&
-           (at_a < at_b ? at_b - at_a < a->size : at_a - at_b < b->size);
+    /* By one handle, or by two: this process has imported what it exported. */
+    if (a->mem != b->mem && (span_common(a) == 0 || span_common(a) != span_common(b)))
+        return false;
+    return at_a < at_b ? at_b - at_a < a->size : at_a - at_b < b->size;
 }
 
 /* Of one stretch each. */

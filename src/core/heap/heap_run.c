@@ -267,18 +267,15 @@ static void run_retire_locked(struct am_run *run, struct am_run_stack *doomed)
  * No other process can use pinned memory of this one, so the last empty run of a shard stays
  * as it is: a program that allocates and frees one block does not change lists and charges.
  */
-static bool run_may_rest(const struct am_run *run)
-{
-    return !run->is_dead && run->n_blocks > 1 && run->mapping->phys->domain->device < 0;
-}
-
 void am_run_settle_locked(struct am_run *run, struct am_run_stack *doomed)
 {
     struct am_run *before = run->shard->resting;
+    bool may_rest =
+        !run->is_dead && run->n_blocks > 1 && run->mapping->phys->domain->device < 0;
 
     if (run->n_used > 0) {
         run_relist_locked(run, run->n_used < run->n_blocks);
-    } else if (!run_may_rest(run)) {
+    } else if (!may_rest) {
         run_retire_locked(run, doomed);
     } else if (before != run) {
         run->shard->resting = run;

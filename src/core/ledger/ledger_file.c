@@ -288,19 +288,9 @@ static aclError private_enter(struct am_ledger *ledger)
     return ACL_SUCCESS;
 }
 
-static void warn_once(const struct am_ledger *ledger)
-{
-    static atomic_flag was_logged = ATOMIC_FLAG_INIT;
-
-    if (!atomic_flag_test_and_set(&was_logged))
-        am_log(AM_LOG_WARN,
-               "%s. This process goes on without the ledger: it does not count the "
-               "memory of other processes and cannot share memory",
-               ledger->why);
-}
-
 static aclError ledger_enter(struct am_ledger *ledger)
 {
+    static atomic_flag was_logged = ATOMIC_FLAG_INIT;
     aclError rc;
 
     /* The call succeeds anyway, so this is not a message for the program. */
@@ -309,7 +299,11 @@ static aclError ledger_enter(struct am_ledger *ledger)
         return rc;
     ledger_detach(ledger);
     AM_TRY(private_enter(ledger));
-    warn_once(ledger);
+    if (!atomic_flag_test_and_set(&was_logged))
+        am_log(AM_LOG_WARN,
+               "%s. This process goes on without the ledger: it does not count the "
+               "memory of other processes and cannot share memory",
+               ledger->why);
     return ACL_SUCCESS;
 }
 

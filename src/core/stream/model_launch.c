@@ -29,13 +29,6 @@ static bool node_is_step(const struct am_node *node)
     return node->task->ops->step_open != NULL;
 }
 
-static bool node_has_no_effect(const struct am_node *node)
-{
-    const struct am_task_ops *ops = node->task->ops;
-
-    return ops->run == NULL && ops->poll == NULL && ops->announce == NULL;
-}
-
 void am_model_find_steps(struct am_model *model)
 {
     const struct am_lane *lane = model->lanes[0];
@@ -44,14 +37,14 @@ void am_model_find_steps(struct am_model *model)
     if (model->n_lanes != 1)
         return;
     for (uint32_t i = 0; i < lane->n; i++) {
-        const struct am_node *node = &lane->nodes[i];
+        const struct am_task_ops *ops = lane->nodes[i].task->ops;
 
-        if (!node_is_step(node) && !node_has_no_effect(node))
+        if (node_is_step(&lane->nodes[i])) {
+            n++;
+            model->step_ops = ops; /* of all: copies and fills have the same */
+        } else if (ops->run != NULL || ops->poll != NULL || ops->announce != NULL) {
             return;
-        if (!node_is_step(node))
-            continue;
-        n++;
-        model->step_ops = node->task->ops; /* of all: copies and fills have the same */
+        }
     }
     model->n_steps = n;
 }
@@ -208,18 +201,6 @@ static bool launch_claim(struct am_execution *execution)
     return is_free;
 }
 
-/* has_failed: the execution owns the model, to report the failure in its turn. */
-static void launch_unclaim(struct am_execution *execution, bool has_failed)
-{
-    struct am_model *model = execution->model;
-
-    am_lock(&model->lock);
-    model->n_launched--;
-    if (has_failed)
-        model->owner = execution;
-    am_unlock(&model->lock);
-}
-
 aclError am_execution_launch(struct am_task *task, const struct am_backend_ops *device,
                              struct am_lane *lane)
 {
@@ -235,8 +216,13 @@ aclError am_execution_launch(struct am_task *task, const struct am_backend_ops *
                      device->lane_steps(lane, execution->steps, model->n_steps, &failed,
                                         &task->number));
     execution->is_launched = task->number != 0;
-    if (!execution->is_launched)
-        launch_unclaim(execution, rc != ACL_SUCCESS);
+    if (!execution->is_launched) {
+        am_lock(&model->lock);
+        model->n_launched--;
+        if (rc != ACL_SUCCESS) /* it owns the model, to report the failure in its turn */
+            model->owner = execution;
+        am_unlock(&model->lock);
+    }
     if (rc == ACL_SUCCESS)
         return ACL_SUCCESS;
     execution->is_owner = true;

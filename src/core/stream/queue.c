@@ -415,16 +415,11 @@ static void task_cancel_locked(struct am_queue *queue) AM_REQUIRES(queue->lock)
     task_end(queue, task, ACL_SUCCESS, NULL);
 }
 
-static bool is_dropped_locked(const struct am_queue *queue) AM_REQUIRES(queue->lock)
-{
-    return queue->is_stopped || queue->n_done < queue->drop_until;
-}
-
 /* Whether the task is dropped, and no function of the program runs for it. */
 static bool can_cancel_locked(const struct am_queue *queue, struct am_task *task)
     AM_REQUIRES(queue->lock)
 {
-    return is_dropped_locked(queue) &&
+    return (queue->is_stopped || queue->n_done < queue->drop_until) &&
            (task->ops->withdraw == NULL || task->ops->withdraw(task));
 }
 
@@ -533,13 +528,6 @@ void am_queue_destroy(struct am_queue *queue)
     pthread_cond_destroy(&queue->changed);
 }
 
-static bool can_inline_locked(const struct am_queue *queue, const struct am_task *task)
-    AM_REQUIRES(queue->lock)
-{
-    return task->is_short && queue->n_done == queue->n_queued && !queue->is_stopped &&
-           !queue->sched->setup.is_chaotic;
-}
-
 static aclError submit_locked(struct am_queue *queue, struct am_task *task)
     AM_REQUIRES(queue->lock)
 {
@@ -551,7 +539,8 @@ static aclError submit_locked(struct am_queue *queue, struct am_task *task)
                "another thread has just ended the capture of stream %d", queue->id);
     task->queue = queue;
     task->position = queue->n_queued;
-    task->is_inline = can_inline_locked(queue, task);
+    task->is_inline = task->is_short && queue->n_done == queue->n_queued &&
+                      !queue->is_stopped && !queue->sched->setup.is_chaotic;
     if (!task->is_inline)
         AM_TRY(task_launch_locked(queue, task));
     if (task->number != 0)

@@ -232,20 +232,14 @@ static aclError announced_run(struct am_lane *lane, const struct am_node *node)
     return rc;
 }
 
-static bool has_effect(const struct am_node *node)
-{
-    const struct am_task_ops *ops = node->task->ops;
-
-    return ops->run != NULL || ops->step_run != NULL || node->announced != 0;
-}
-
 static void node_run(struct am_lane *lane, struct am_node *node, struct kept *kept)
 {
     struct am_task *task = node->task;
     char text[512];
     aclError rc;
 
-    if (!has_effect(node) || node->is_disabled)
+    if (node->is_disabled ||
+        (task->ops->run == NULL && task->ops->step_run == NULL && node->announced == 0))
         return;
     text[0] = '\0';
     am_error_function = task->function;

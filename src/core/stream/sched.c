@@ -225,13 +225,6 @@ static bool polled_step_locked(struct am_sched *sched) AM_REQUIRES(sched->lock)
     return has_moved;
 }
 
-/* Chaos mode: whether a function of the program has to end before this thread's next step. */
-static bool is_paused_locked(struct am_sched *sched) AM_REQUIRES(sched->lock)
-{
-    return sched->pause.left > 0 && sched->paused == (uint64_t)pthread_self() &&
-           am_timeout_check(&sched->pause, am_clock(), CHAOS_CHECK_INTERVAL);
-}
-
 bool am_sched_step(struct am_sched *sched)
 {
     struct am_runnable *first;
@@ -241,8 +234,9 @@ bool am_sched_step(struct am_sched *sched)
     am_lock(&sched->lock);
     sched->n_stepping++;
     first = RB_MIN(am_deadlines, &sched->timed);
-    if (is_paused_locked(sched)) {
-        has_moved = false;
+    if (sched->pause.left > 0 && sched->paused == (uint64_t)pthread_self() &&
+        am_timeout_check(&sched->pause, am_clock(), CHAOS_CHECK_INTERVAL)) {
+        has_moved = false; /* a function of the program has to end first: chaos mode */
     } else if (first != NULL && first->deadline <= sched->setup.now()) {
         unlist_locked(sched, first);
         (void)advance_locked(sched, first);
