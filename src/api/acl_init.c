@@ -238,50 +238,36 @@ static aclError up_check_locked(void) AM_REQUIRES(am_rt.lock)
     return ACL_SUCCESS;
 }
 
-/*
- * Checked before taking the lock: the thread that holds it may wait for the function
- * that makes this call.
- */
-static aclError inside_check(void)
-{
-    AM_REQUIRE(!am_call_is_inside(), ACL_ERROR_RT_PARAM_INVALID,
-               "this call waits for all host functions and callbacks to return, and one "
-               "of them made it, so it would wait for itself; call it from another "
-               "thread, or after the function has returned");
-    return ACL_SUCCESS;
-}
-
-aclError am_aclFinalize(void)
-{
-    aclError rc;
-
-    AM_TRY(inside_check());
-    if (!am_runtime_lock())
-        return am_fail(ACL_ERROR_RT_PARAM_INVALID, "%s", am_why_stopping);
-    rc = up_check_locked();
-    if (rc == ACL_SUCCESS)
-        stop_locked();
-    am_unlock(&am_rt.lock);
-    return rc;
-}
-
-aclError am_aclFinalizeReference(uint64_t *refCount)
+/* is_counted: only the last of as many calls as there were of aclInit stops the library. */
+static aclError finalize(bool is_counted, uint64_t *ret_left)
 {
     uint64_t left = 0;
     aclError rc;
 
-    AM_TRY(inside_check());
+    /* The thread that holds the lock may wait for the function that makes this call. */
+    AM_REQUIRE(!am_call_is_inside(), ACL_ERROR_RT_PARAM_INVALID,
+               "this call waits for all host functions and callbacks to return, and one "
+               "of them made it, so it would wait for itself; call it from another "
+               "thread, or after the function has returned");
     if (!am_runtime_lock())
         return am_fail(ACL_ERROR_RT_PARAM_INVALID, "%s", am_why_stopping);
     rc = up_check_locked();
-    if (rc == ACL_SUCCESS) {
-        if (am_rt.init_refs > 1)
-            left = --am_rt.init_refs;
-        else
-            stop_locked();
-        if (refCount != NULL)
-            *refCount = left;
-    }
+    if (rc == ACL_SUCCESS && is_counted && am_rt.init_refs > 1)
+        left = --am_rt.init_refs;
+    else if (rc == ACL_SUCCESS)
+        stop_locked();
     am_unlock(&am_rt.lock);
+    if (rc == ACL_SUCCESS && ret_left != NULL)
+        *ret_left = left;
     return rc;
+}
+
+aclError am_aclFinalize(void)
+{
+    return finalize(false, NULL);
+}
+
+aclError am_aclFinalizeReference(uint64_t *refCount)
+{
+    return finalize(true, refCount);
 }
