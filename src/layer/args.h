@@ -17,21 +17,25 @@
 #define AM_PASTE(a_, b_) AM_PASTE_(a_, b_)
 #define AM_PASTE_(a_, b_) a_##b_
 
-#define AM_EACH_0(M, ...)
-#define AM_EACH_1(M, a) M(a)
-#define AM_EACH_2(M, a, ...) M(a) AM_EACH_1(M, __VA_ARGS__)
-#define AM_EACH_3(M, a, ...) M(a) AM_EACH_2(M, __VA_ARGS__)
-#define AM_EACH_4(M, a, ...) M(a) AM_EACH_3(M, __VA_ARGS__)
-#define AM_EACH_5(M, a, ...) M(a) AM_EACH_4(M, __VA_ARGS__)
-#define AM_EACH_6(M, a, ...) M(a) AM_EACH_5(M, __VA_ARGS__)
-#define AM_EACH_7(M, a, ...) M(a) AM_EACH_6(M, __VA_ARGS__)
-#define AM_EACH_8(M, a, ...) M(a) AM_EACH_7(M, __VA_ARGS__)
-#define AM_EACH_9(M, a, ...) M(a) AM_EACH_8(M, __VA_ARGS__)
-#define AM_EACH_10(M, a, ...) M(a) AM_EACH_9(M, __VA_ARGS__)
+#define AM_EACH_0(M, S, ...)
+#define AM_EACH_1(M, S, a) M(a)
+#define AM_EACH_2(M, S, a, ...) M(a) S() AM_EACH_1(M, S, __VA_ARGS__)
+#define AM_EACH_3(M, S, a, ...) M(a) S() AM_EACH_2(M, S, __VA_ARGS__)
+#define AM_EACH_4(M, S, a, ...) M(a) S() AM_EACH_3(M, S, __VA_ARGS__)
+#define AM_EACH_5(M, S, a, ...) M(a) S() AM_EACH_4(M, S, __VA_ARGS__)
+#define AM_EACH_6(M, S, a, ...) M(a) S() AM_EACH_5(M, S, __VA_ARGS__)
+#define AM_EACH_7(M, S, a, ...) M(a) S() AM_EACH_6(M, S, __VA_ARGS__)
+#define AM_EACH_8(M, S, a, ...) M(a) S() AM_EACH_7(M, S, __VA_ARGS__)
+#define AM_EACH_9(M, S, a, ...) M(a) S() AM_EACH_8(M, S, __VA_ARGS__)
+#define AM_EACH_10(M, S, a, ...) M(a) S() AM_EACH_9(M, S, __VA_ARGS__)
 
-/* AM_FOR_EACH(M, args_, list_): M for each of the list, which is as long as args_. */
-#define AM_FOR_EACH(M, args_, list_) \
-    AM_APPLY(AM_PASTE(AM_EACH_, AM_COUNT args_), M, AM_UNWRAP list_)
+/*
+ * AM_JOIN(M, S, args_, list_): M for each of the list, which is as long as args_, and S()
+ * between two.
+ */
+#define AM_JOIN(M, S, args_, list_) \
+    AM_APPLY(AM_PASTE(AM_EACH_, AM_COUNT args_), M, S, AM_UNWRAP list_)
+#define AM_FOR_EACH(M, args_, list_) AM_JOIN(M, AM_ROW_NOTHING, args_, list_)
 #define AM_APPLY(macro_, ...) macro_(__VA_ARGS__)
 #define AM_UNWRAP(...) __VA_ARGS__
 
@@ -50,19 +54,7 @@
     }
 
 /* The same in a call: packed.virPtr, packed.size. */
-#define AM_LIST_0(M, ...)
-#define AM_LIST_1(M, a) M(a)
-#define AM_LIST_2(M, a, ...) M(a), AM_LIST_1(M, __VA_ARGS__)
-#define AM_LIST_3(M, a, ...) M(a), AM_LIST_2(M, __VA_ARGS__)
-#define AM_LIST_4(M, a, ...) M(a), AM_LIST_3(M, __VA_ARGS__)
-#define AM_LIST_5(M, a, ...) M(a), AM_LIST_4(M, __VA_ARGS__)
-#define AM_LIST_6(M, a, ...) M(a), AM_LIST_5(M, __VA_ARGS__)
-#define AM_LIST_7(M, a, ...) M(a), AM_LIST_6(M, __VA_ARGS__)
-#define AM_LIST_8(M, a, ...) M(a), AM_LIST_7(M, __VA_ARGS__)
-#define AM_LIST_9(M, a, ...) M(a), AM_LIST_8(M, __VA_ARGS__)
-#define AM_LIST_10(M, a, ...) M(a), AM_LIST_9(M, __VA_ARGS__)
 #define AM_UNPACK_ONE(arg_) packed.arg_
-#define AM_UNPACK(args_) \
-    (AM_APPLY(AM_PASTE(AM_LIST_, AM_COUNT args_), AM_UNPACK_ONE, AM_UNWRAP args_))
+#define AM_UNPACK(args_) (AM_JOIN(AM_UNPACK_ONE, AM_ROW_COMMA, args_, args_))
 
 #endif
