@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/tree.h"
 #include "trace/internal.h"
 
 #define PROCESSES_MAX 65536u
@@ -211,13 +212,7 @@ static void struct_define(struct trace *trace, struct trace_process *process,
     process->structure[number] = made;
 }
 
-static int code_compare(const struct trace_code *a, const struct trace_code *b)
-{
-    return (a->code > b->code) - (a->code < b->code);
-}
-
-RB_GENERATE_INTERNAL(trace_codes, trace_code, node, code_compare,
-                     __attribute__((unused)) static)
+AM_TREE(trace_codes, trace_code, node, code)
 
 static void code_define(struct trace *trace, struct am_input *in)
 {
@@ -269,13 +264,7 @@ static void module_define(struct trace *trace, struct trace_process *process,
     process->module[number] = made;
 }
 
-static int stack_compare(const struct trace_stack *a, const struct trace_stack *b)
-{
-    return (a->number > b->number) - (a->number < b->number);
-}
-
-RB_GENERATE_INTERNAL(trace_stacks, trace_stack, node, stack_compare,
-                     __attribute__((unused)) static)
+AM_TREE(trace_stacks, trace_stack, node, number)
 
 const struct trace_stack *trace_stack_find(const struct trace_process *process,
                                            uint32_t number)
