@@ -59,7 +59,7 @@ struct am_event_task {
     struct am_mark *mark;  /* of a launched record */
     struct am_cause cause; /* why the record was lost; rc is 0: it was not */
     bool is_freed;         /* a lost record: by its queue */
-    bool is_counted;       /* a captured wait: in event->n_waits */
+    bool is_counted;       /* a wait: in event->n_waits */
     TAILQ_ENTRY(am_event_task) listed; /* a record: in records or lost */
 };
 
@@ -192,6 +192,9 @@ aclError am_event_reset_enter(struct am_task *task);
 aclError am_event_reset_run(struct am_task *task);
 enum am_poll am_event_wait_poll(struct am_task *task);
 aclError am_event_wait_run(struct am_task *task);
+/* A wait is counted from its submission, or in an execution from its first poll, to its end. */
+void am_event_wait_count(struct am_event_task *et, bool is_counted);
+void am_event_wait_free(struct am_task *task);
 unsigned am_event_wait_sources(struct am_task *task, struct am_source *list,
                                bool *ret_is_only);
 void am_event_wait_describe(const struct am_task *task, char *text, size_t size);

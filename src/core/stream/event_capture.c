@@ -143,18 +143,6 @@ static aclError record_announce(struct am_task *task, struct am_task **ret_task)
     return ACL_SUCCESS;
 }
 
-/* A wait is counted from its first poll to its end. */
-static void wait_count(struct am_event_task *et, bool is_counted)
-{
-    struct am_event *event = et->event;
-
-    am_lock(&event->lock);
-    event->n_waits += (uint64_t)is_counted - (uint64_t)et->is_counted;
-    et->is_counted = is_counted;
-    am_event_prune_locked(event);
-    am_unlock(&event->lock);
-}
-
 /* An extended event is waited for until it has a record that no earlier execution waited for. */
 static void wait_rearm(struct am_task *task)
 {
@@ -162,7 +150,7 @@ static void wait_rearm(struct am_task *task)
     struct am_event *event = et->event;
 
     et->is_taken = false;
-    wait_count(et, true);
+    am_event_wait_count(et, true);
     am_lock(&event->lock);
     if (!(event->can & AM_EVENT_EX))
         et->target = am_event_target_locked(event);
@@ -177,14 +165,8 @@ static aclError wait_run(struct am_task *task)
 {
     aclError rc = am_event_wait_run(task);
 
-    wait_count((struct am_event_task *)task, false);
+    am_event_wait_count((struct am_event_task *)task, false);
     return rc;
-}
-
-static void wait_free(struct am_task *task)
-{
-    wait_count((struct am_event_task *)task, false);
-    am_event_task_free(task);
 }
 
 static void reset_rearm(struct am_task *task)
@@ -212,7 +194,7 @@ static const struct am_task_ops external_wait = {
     .run = wait_run,
     .rearm = wait_rearm,
     .recorded = external_recorded,
-    .free = wait_free,
+    .free = am_event_wait_free,
     .sources = am_event_wait_sources,
     .describe = am_event_wait_describe,
     .timeout = ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,

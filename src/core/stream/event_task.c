@@ -562,15 +562,20 @@ void am_event_wait_describe(const struct am_task *task, char *text, size_t size)
                                                      : "");
 }
 
-/* A wait is over, done or not. */
-static void wait_free(struct am_task *task)
+void am_event_wait_count(struct am_event_task *et, bool is_counted)
 {
-    struct am_event_task *et = (struct am_event_task *)task;
+    struct am_event *event = et->event;
 
-    am_lock(&et->event->lock);
-    et->event->n_waits--;
-    am_event_prune_locked(et->event);
-    am_unlock(&et->event->lock);
+    am_lock(&event->lock);
+    event->n_waits += (uint64_t)is_counted - (uint64_t)et->is_counted;
+    et->is_counted = is_counted;
+    am_event_prune_locked(event);
+    am_unlock(&event->lock);
+}
+
+void am_event_wait_free(struct am_task *task)
+{
+    am_event_wait_count((struct am_event_task *)task, false);
     am_event_task_free(task);
 }
 
@@ -579,7 +584,7 @@ static const struct am_task_ops wait_ops = {
     .completed = wait_completed,
     .poll = am_event_wait_poll,
     .run = am_event_wait_run,
-    .free = wait_free,
+    .free = am_event_wait_free,
     .sources = am_event_wait_sources,
     .describe = am_event_wait_describe,
     .timeout = ACL_ERROR_RT_EVENT_SYNC_TIMEOUT,
@@ -596,6 +601,7 @@ static aclError wait_submit(struct am_event *event, struct am_stream *stream,
     am_lock(&event->lock);
     et->target = am_event_target_locked(event);
     event->n_waits++;
+    et->is_counted = true;
     /* The device waits for a record that it has. */
     et->task.is_short =
         stream->queue.device == NULL || is_notify(event) ||

@@ -282,12 +282,6 @@ static void lane_cancel(struct am_lane *lane)
         task->ops->cancel(task, &cause);
 }
 
-static bool next_is_step(const struct am_lane *lane)
-{
-    return lane->position < lane->n &&
-           lane->nodes[lane->position].task->ops->step_run != NULL;
-}
-
 /*
  * Executes nodes until one has to wait; true: the lane has ended.  In chaos mode one node, so
  * that the lanes are executed in any order that the edges allow.
@@ -313,8 +307,9 @@ static bool lane_run(struct am_lane *lane)
         node_report(lane, node);
         position_set(lane, lane->position + 1);
         lane->is_armed = false;
-        if (node->is_awaited || !next_is_step(lane)) /* before other work begins */
-            kept_close(&kept);
+        if (node->is_awaited || lane->position == lane->n ||
+            lane->nodes[lane->position].task->ops->step_run == NULL)
+            kept_close(&kept); /* before other work begins */
         if (node->is_awaited || lane->position == lane->n)
             lane_settle(lane);
         if (node->is_awaited)
@@ -383,7 +378,8 @@ static aclError lane_task_run(struct am_task *task)
     return ACL_SUCCESS;
 }
 
-static bool lane_task_withdraw(struct am_task *task)
+/* Of a lane, or of an execution. */
+static bool task_withdraw(struct am_task *task)
 {
     return is_withdrawn(task->inner);
 }
@@ -416,7 +412,7 @@ static void lane_task_describe(const struct am_task *task, char *text, size_t si
 const struct am_task_ops am_lane_ops = {
     .poll = lane_task_poll,
     .run = lane_task_run,
-    .withdraw = lane_task_withdraw,
+    .withdraw = task_withdraw,
     .cancel = lane_task_cancel,
     .free = lane_task_free,
     .sources = lane_task_sources,
@@ -550,11 +546,6 @@ static aclError execution_run(struct am_task *task)
     return rc;
 }
 
-static bool execution_withdraw(struct am_task *task)
-{
-    return is_withdrawn(task->inner);
-}
-
 /* Tasks of the other lanes that have not begun are dropped. */
 static void execution_cancel(struct am_task *task, const struct am_cause *cause)
 {
@@ -653,7 +644,7 @@ static const struct am_task_ops execution_ops = {
     .failure = ACL_ERROR_RT_MODEL_EXECUTE,
     .poll = execution_poll,
     .run = execution_run,
-    .withdraw = execution_withdraw,
+    .withdraw = task_withdraw,
     .cancel = execution_cancel,
     .free = execution_free,
     .sources = execution_sources,
