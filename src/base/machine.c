@@ -237,23 +237,15 @@ int am_machine_current_node(void)
 
 /* ---- identifiers ---- */
 
-static uint64_t fnv_add(uint64_t hash, const void *bytes, size_t n)
-{
-    for (size_t i = 0; i < n; i++)
-        hash = (hash ^ ((const uint8_t *)bytes)[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
 void am_uuid_make(const uint8_t *space, const char *name, uint8_t *ret_uuid)
 {
-    static const uint64_t start[2] = {UINT64_C(0xcbf29ce484222325),
-                                      UINT64_C(0x6c62272e07bb0142)};
+    static const uint64_t start[2] = {AM_HASH_START, UINT64_C(0x6c62272e07bb0142)};
     size_t n = strlen(name) + 1;
 
     for (int i = 0; i < 2; i++) {
-        uint64_t hash = fnv_add(start[i], space, AM_UUID_SIZE);
+        uint64_t hash = am_hash_add(start[i], space, AM_UUID_SIZE);
 
-        hash = fnv_add(fnv_add(hash, name, n), &start[i], sizeof start[i]);
+        hash = am_hash_add(am_hash_add(hash, name, n), &start[i], sizeof start[i]);
         memcpy(ret_uuid + 8 * i, &hash, sizeof hash);
     }
     ret_uuid[6] = (ret_uuid[6] & 0x0f) | 0x80; /* the version */

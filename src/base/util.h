@@ -5,6 +5,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #define AM_KIB ((size_t)1 << 10)
 #define AM_MIB ((size_t)1 << 20)
@@ -17,6 +18,15 @@
  */
 #define AM_CHUNK_SHIFT 21
 #define AM_CHUNK ((size_t)1 << AM_CHUNK_SHIFT)
+
+/* A hash (FNV-1a) of the bytes so far, and of n more. */
+#define AM_HASH_START UINT64_C(0xcbf29ce484222325)
+static inline uint64_t am_hash_add(uint64_t hash, const void *bytes, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        hash = (hash ^ ((const uint8_t *)bytes)[i]) * UINT64_C(0x100000001b3);
+    return hash;
+}
 
 #define AM_ARRAY_SIZE(array_) (sizeof(array_) / sizeof((array_)[0]))
 

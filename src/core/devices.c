@@ -118,14 +118,6 @@ static size_t plan_capacity(const struct plan *plan, const struct am_device_info
     return plan->capacity < real ? plan->capacity : real;
 }
 
-/* Processes that see the same real devices, in the same order, count them together. */
-static uint64_t identity_add(uint64_t identity, const struct am_device_info *info)
-{
-    for (size_t i = 0; i < sizeof info->uuid; i++)
-        identity = (identity ^ info->uuid[i]) * UINT64_C(0x100000001b3); /* FNV-1a */
-    return identity;
-}
-
 /* The configuration by which processes find the same ledger. */
 static aclError plan_config(const struct plan *plan, struct am_ledger_config *ret_config)
 {
@@ -139,7 +131,8 @@ static aclError plan_config(const struct plan *plan, struct am_ledger_config *re
         if (plan->n_real > 0) {
             AM_TRY(am_setup.backend->device_info(i, &info));
             config.capacity[i] = plan_capacity(plan, &info);
-            config.identity = identity_add(config.identity, &info);
+            /* Processes with the same real devices, in one order, count them together. */
+            config.identity = am_hash_add(config.identity, info.uuid, sizeof info.uuid);
         }
     }
     *ret_config = config;

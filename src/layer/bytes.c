@@ -366,22 +366,6 @@ bool am_uses_find(const struct am_object *area, const struct am_clock *clock,
 
 /* ---- written ---- */
 
-static bool written_make(struct am_bytes *bytes)
-{
-    if (bytes->written == NULL)
-        bytes->written =
-            am_meta_alloc((bytes->size + PAGE - 1) / PAGE * sizeof *bytes->written);
-    return bytes->written != NULL;
-}
-
-/* The bytes of the bits of a page: the last page of a block may be short. */
-static size_t page_bits(const struct am_bytes *bytes, uint64_t page)
-{
-    uint64_t left = bytes->size - page * PAGE;
-
-    return (size_t)((left < PAGE ? left : PAGE) + 63) / 64 * 8;
-}
-
 /* Sets or clears bits of one page. */
 static void page_change(struct am_bytes *bytes, uint64_t page, uint64_t at, uint64_t n,
                         bool is_written)
@@ -397,7 +381,8 @@ static void page_change(struct am_bytes *bytes, uint64_t page, uint64_t at, uint
     if ((bits == ALL && is_written) || (bits == NULL && !is_written))
         return;
     if (bits == ALL || bits == NULL) {
-        size_t size = page_bits(bytes, page);
+        uint64_t left = bytes->size - page * PAGE; /* the last page may be short */
+        size_t size = (size_t)((left < PAGE ? left : PAGE) + 63) / 64 * 8;
         uint64_t *made = am_meta_alloc(size);
 
         if (made == NULL) {
@@ -423,8 +408,13 @@ static void page_change(struct am_bytes *bytes, uint64_t page, uint64_t at, uint
 static void written_change(struct am_bytes *bytes, uint64_t at, uint64_t size,
                            bool is_written)
 {
-    if (bytes->is_shared || !written_make(bytes))
+    if (bytes->is_shared)
         return; /* what others write is not known, and nothing is said of it */
+    if (bytes->written == NULL)
+        bytes->written =
+            am_meta_alloc((bytes->size + PAGE - 1) / PAGE * sizeof *bytes->written);
+    if (bytes->written == NULL)
+        return;
     while (size > 0) {
         uint64_t in_page = at % PAGE;
         uint64_t n = size < PAGE - in_page ? size : PAGE - in_page;

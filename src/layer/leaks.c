@@ -73,13 +73,6 @@ static bool is_retain(const struct am_object *object)
            object->bytes->n_handles > 0;
 }
 
-/* A mapping is reported if the handle of its memory was freed; otherwise the handle is. */
-static bool is_reportable(const struct am_object *object)
-{
-    return object->kind != AM_OBJECT_MAPPING || object->bytes == NULL ||
-           object->bytes->n_handles == 0;
-}
-
 static int by_site(const void *a, const void *b)
 {
     const struct am_object *x = *(struct am_object *const *)a;
@@ -139,8 +132,12 @@ void am_leaks_report(int device, uint64_t since, const char *when)
 
     am_objects_walk(is_unreleased, left_add, &left);
     for (size_t i = 0; i < left.n; i++) {
-        if (is_reportable(left.list[i]))
-            left.list[n++] = left.list[i];
+        struct am_object *object = left.list[i];
+
+        /* A mapping is reported if the handle of its memory was freed; else the handle is. */
+        if (object->kind != AM_OBJECT_MAPPING || object->bytes == NULL ||
+            object->bytes->n_handles == 0)
+            left.list[n++] = object;
     }
     if (n > 0)
         qsort(left.list, n, sizeof left.list[0], by_site);

@@ -658,11 +658,6 @@ void am_models_freed(const struct am_object *object)
                     model->tasks[i].ranges[k].freed = object->freed;
 }
 
-static bool is_same_site(struct am_site a, struct am_site b)
-{
-    return a.stack == b.stack && a.thread == b.thread && a.api == b.api;
-}
-
 /* The range of the task that shares bytes with this one; NULL: none. */
 static const struct range *range_of(const struct task *task, uint64_t addr, uint64_t size,
                                     bool is_write)
@@ -685,7 +680,8 @@ bool am_models_captured(struct am_site replay, uint64_t addr, uint64_t size,
     if (replay.api != AM_API_aclmdlRIExecuteAsync && replay.api != AM_API_aclmdlRIExecute)
         return false;
     TAILQ_FOREACH (model, &models, link) {
-        if (!is_same_site(model->replayed, replay))
+        if (model->replayed.stack != replay.stack ||
+            model->replayed.thread != replay.thread || model->replayed.api != replay.api)
             continue;
         for (size_t i = 0; i < model->n_tasks; i++)
             if (range_of(&model->tasks[i], addr, size, is_write) != NULL) {

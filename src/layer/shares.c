@@ -9,21 +9,15 @@
 #include <string.h>
 
 #include "base/clock.h"
+#include "base/util.h"
 #include "layer/bytes.h"
 #include "layer/hooks.h"
 
-static uint64_t hash_of(const char *text, size_t n)
-{
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-
-    for (size_t i = 0; i < n; i++)
-        hash = (hash ^ (unsigned char)text[i]) * UINT64_C(0x100000001b3);
-    return hash;
-}
-
 static uint64_t key_number(const char *key)
 {
-    return key != NULL ? hash_of(key, strnlen(key, ACL_IPC_HANDLE_SIZE)) : 0;
+    return key != NULL
+               ? am_hash_add(AM_HASH_START, key, strnlen(key, ACL_IPC_HANDLE_SIZE))
+               : 0;
 }
 
 static uint64_t handle_number(const void *handle, aclrtMemSharedHandleType type)
@@ -33,7 +27,7 @@ static uint64_t handle_number(const void *handle, aclrtMemSharedHandleType type)
     if (type == ACL_MEM_SHARE_HANDLE_TYPE_DEFAULT)
         return *(const uint64_t *)handle;
     return type == ACL_MEM_SHARE_HANDLE_TYPE_FABRIC
-               ? hash_of(handle, sizeof(aclrtMemFabricHandle))
+               ? am_hash_add(AM_HASH_START, handle, sizeof(aclrtMemFabricHandle))
                : 0;
 }
 

@@ -221,11 +221,6 @@ static const struct stack *stack_add(const void *content, uint32_t n, size_t siz
     return found;
 }
 
-static bool is_own(uintptr_t addr)
-{
-    return stacks.own_start <= addr && addr < stacks.own_end;
-}
-
 /* The entry of n frames, or of a text; NULL: the table is full. */
 static const struct stack *stack_enter(const void *content, uint32_t n, size_t size)
 {
@@ -248,7 +243,9 @@ static uint32_t stack_take(uintptr_t instruction)
     is_taking = true;
     all = stacks.unwind(frames, (int)atomic_load_explicit(&depth, memory_order_relaxed));
     n = all > 0 ? (size_t)all : 0;
-    while (n > 0 && (instruction != 0 ? *frame != instruction : is_own(*frame))) {
+    while (n > 0 &&
+           (instruction != 0 ? *frame != instruction
+                             : stacks.own_start <= *frame && *frame < stacks.own_end)) {
         frame++;
         n--;
     }

@@ -9,6 +9,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/machine.h"
+#include "base/util.h"
 
 #define HANDLE_MAGIC "aclmemF1"
 
@@ -26,14 +27,9 @@ _Static_assert(sizeof(struct content) == sizeof(aclrtMemFabricHandle), "they are
 /* A checksum (FNV-1a): the address of a damaged handle is not used. */
 static uint64_t content_check(const struct content *content)
 {
-    const uint8_t *bytes = (const uint8_t *)content;
-    uint64_t hash = UINT64_C(0xcbf29ce484222325);
-
     if (content->place.family == 0)
         return 0;
-    for (size_t i = 0; i < offsetof(struct content, check); i++)
-        hash = (hash ^ bytes[i]) * UINT64_C(0x100000001b3);
-    return hash;
+    return am_hash_add(AM_HASH_START, content, offsetof(struct content, check));
 }
 
 aclError am_fabric_handle_print(int directory, const struct am_share_handle *ticket,
