@@ -632,15 +632,9 @@ AM_AFTER(pool_malloc, aclrtMemPoolMallocAsync)
     struct am_object *object;
 
     stream_resolve(call);
-    if (call->rc != ACL_SUCCESS) {
-        am_ignored_note(call, a->ptr);
-        return;
-    }
-    object = am_object_make(call, AM_OBJECT_POOL_BLOCK, (uintptr_t)*a->ptr, a->size);
-    if (object == NULL)
-        return;
-    object->device = call->device;
-    am_object_count(call, object);
+    object = am_call_made(call, AM_OBJECT_POOL_BLOCK, a->ptr, a->size);
+    if (object != NULL)
+        am_object_count(call, object);
 }
 
 AM_BEFORE(pool_free, aclrtMemPoolFreeAsync)

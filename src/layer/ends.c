@@ -71,13 +71,8 @@ static void default_agents_end(struct am_call *call, uint64_t context, int devic
 
 AM_AFTER(context, aclrtCreateContext)
 {
-    struct am_object *object;
+    struct am_object *object = am_call_made(call, AM_OBJECT_CONTEXT, a->context, 0);
 
-    if (call->rc != ACL_SUCCESS) {
-        am_ignored_note(call, a->context);
-        return;
-    }
-    object = am_object_make(call, AM_OBJECT_CONTEXT, (uintptr_t)*a->context, 0);
     if (object != NULL)
         object->device = (int16_t)a->deviceId;
 }

@@ -590,15 +590,7 @@ static struct am_model built = {.refs = 1, .is_silent = true};
 
 AM_AFTER(build, aclmdlRIBuildBegin)
 {
-    struct am_object *object;
-
-    if (call->rc != ACL_SUCCESS) {
-        am_ignored_note(call, a->modelRI);
-        return;
-    }
-    object = am_object_make(call, AM_OBJECT_MODEL, (uintptr_t)*a->modelRI, 0);
-    if (object != NULL)
-        object->device = call->device;
+    (void)am_call_made(call, AM_OBJECT_MODEL, a->modelRI, 0);
 }
 
 void am_after_bind(struct am_call *call)

@@ -81,18 +81,11 @@ static struct am_agent *stream_use(struct am_call *call)
 
 AM_AFTER(stream, aclrtCreateStream)
 {
-    struct am_object *object;
-    struct am_agent *agent;
+    struct am_object *object = am_call_made(call, AM_OBJECT_STREAM, a->stream, 0);
+    struct am_agent *agent = object != NULL ? am_agent_make(object->key) : NULL;
 
-    if (call->rc != ACL_SUCCESS) {
-        am_ignored_note(call, a->stream);
-        return;
-    }
-    object = am_object_make(call, AM_OBJECT_STREAM, (uintptr_t)*a->stream, 0);
-    agent = object != NULL ? am_agent_make((uintptr_t)*a->stream) : NULL;
     if (agent == NULL)
         return;
-    object->device = call->device;
     object->agent = agent;
     agent->device = call->device;
     agent->context = call->context;
@@ -295,16 +288,10 @@ AM_AFTER(abort_device, aclrtDeviceTaskAbort)
 static struct am_signal *signal_made(struct am_call *call, enum am_object_kind kind,
                                      void *const *out)
 {
-    struct am_object *object;
+    struct am_object *object = am_call_made(call, kind, out, 0);
 
-    if (call->rc != ACL_SUCCESS) {
-        am_ignored_note(call, out);
-        return NULL;
-    }
-    object = am_object_make(call, kind, (uintptr_t)*out, 0);
     if (object == NULL)
         return NULL;
-    object->device = call->device;
     object->signal = am_signal_make(kind == AM_OBJECT_NOTIFY);
     if (object->signal != NULL)
         object->signal->handle = object->key;
