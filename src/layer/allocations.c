@@ -124,8 +124,10 @@ static void report_in_use(struct am_call *call, const struct am_object *object,
 
 /* ---- use ---- */
 
-struct am_object *am_handle_use(struct am_call *call, enum am_object_kind kind,
-                                const void *handle, const char *argument)
+/* The live object of a handle; NULL, and a finding of this kind if it was freed. */
+static struct am_object *live_find(struct am_call *call, enum am_object_kind kind,
+                                   const void *handle, const char *argument,
+                                   enum am_kind_of_finding finding)
 {
     struct am_object *object = am_handle_find(kind, handle);
 
@@ -134,9 +136,25 @@ struct am_object *am_handle_use(struct am_call *call, enum am_object_kind kind,
         return NULL;
     }
     if (object->is_freed) {
-        am_report_freed(call, AM_KIND_stale_handle, object, 0, argument);
+        am_report_freed(call, finding, object, 0, argument);
         return NULL;
     }
+    return object;
+}
+
+struct am_object *am_handle_use(struct am_call *call, enum am_object_kind kind,
+                                const void *handle, const char *argument)
+{
+    return live_find(call, kind, handle, argument, AM_KIND_stale_handle);
+}
+
+struct am_object *am_handle_end(struct am_call *call, enum am_object_kind kind,
+                                const void *handle, const char *argument)
+{
+    struct am_object *object =
+        live_find(call, kind, handle, argument, AM_KIND_double_free);
+
+    am_call_ref_object(call, object);
     return object;
 }
 
@@ -577,16 +595,10 @@ AM_BEFORE(release, aclrtReleaseMemAddress)
 
 AM_BEFORE(destroy_pool, aclrtMemPoolDestroy)
 {
-    struct am_object *object = am_handle_find(AM_OBJECT_POOL, a->memPool);
+    struct am_object *object = am_handle_end(call, AM_OBJECT_POOL, a->memPool, "memPool");
 
-    if (object == NULL) {
-        am_ignored_check(call, (uintptr_t)a->memPool, "memPool");
-    } else if (object->is_freed) {
-        am_report_freed(call, AM_KIND_double_free, object, 0, "memPool");
-    } else {
-        am_call_ref_object(call, object);
+    if (object != NULL)
         am_object_free(call, object);
-    }
 }
 
 void am_after_freed(struct am_call *call)

@@ -273,6 +273,9 @@ void am_report_freed(struct am_call *call, enum am_kind_of_finding kind,
  */
 struct am_object *am_handle_use(struct am_call *call, enum am_object_kind kind,
                                 const void *handle, const char *argument);
+/* The same for a call that ends it, and becomes the call's; reports a second free. */
+struct am_object *am_handle_end(struct am_call *call, enum am_object_kind kind,
+                                const void *handle, const char *argument);
 
 /* ---- leaks.c ---- */
 

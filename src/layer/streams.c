@@ -114,18 +114,12 @@ static void report_waiting(struct am_call *call, struct am_object *object,
 
 void am_before_destroy_stream(struct am_call *call)
 {
-    struct am_object *object = am_handle_find(AM_OBJECT_STREAM, call->stream);
+    struct am_object *object =
+        am_handle_end(call, AM_OBJECT_STREAM, call->stream, "stream");
     struct am_site wait;
 
-    if (object == NULL) {
-        am_ignored_check(call, (uintptr_t)call->stream, "stream");
+    if (object == NULL)
         return;
-    }
-    if (object->is_freed) {
-        am_report_freed(call, AM_KIND_double_free, object, 0, "stream");
-        return;
-    }
-    am_call_ref_object(call, object);
     am_call_ref_agent(call, object->agent);
     if (object->agent != NULL && call->id != AM_API_aclrtDestroyStreamForce &&
         am_agent_is_stalled(object->agent, &wait))
@@ -336,20 +330,10 @@ AM_AFTER(import_notify, aclrtNotifyImportByKey)
         signal->is_shared = true;
 }
 
-static void share(struct am_call *call)
+void am_after_share_signal(struct am_call *call)
 {
     if (call->rc == ACL_SUCCESS && call->object != NULL && call->object->signal != NULL)
         call->object->signal->is_shared = true;
-}
-
-void am_after_share_event(struct am_call *call)
-{
-    share(call);
-}
-
-void am_after_share_notify(struct am_call *call)
-{
-    share(call);
 }
 
 AM_BEFORE(use_event, aclrtDestroyEvent)
@@ -365,19 +349,14 @@ AM_BEFORE(use_notify, aclrtDestroyNotify)
 static void signal_free(struct am_call *call, enum am_object_kind kind,
                         const void *handle, const char *argument)
 {
-    struct am_object *object = am_handle_find(kind, handle);
+    struct am_object *object = am_handle_end(call, kind, handle, argument);
     struct am_site work;
 
-    if (object == NULL) {
-        am_ignored_check(call, (uintptr_t)handle, argument);
-    } else if (object->is_freed) {
-        am_report_freed(call, AM_KIND_double_free, object, 0, argument);
-    } else {
-        if (object->signal != NULL && am_signal_is_in_use(object->signal, &work))
-            report_waiting(call, object, &work, "a stream still waits for it");
-        am_call_ref_object(call, object);
-        am_object_free(call, object);
-    }
+    if (object == NULL)
+        return;
+    if (object->signal != NULL && am_signal_is_in_use(object->signal, &work))
+        report_waiting(call, object, &work, "a stream still waits for it");
+    am_object_free(call, object);
 }
 
 void am_after_destroy_signal(struct am_call *call)
