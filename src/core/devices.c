@@ -249,24 +249,36 @@ static void device_end_work(struct am_device *device, bool wait)
     am_event_destroy_all(&am_notifies, device->id);
 }
 
-/* Ends everything on the device except its memory. */
-static void device_end(struct am_device *device)
+/*
+ * Ends everything on the device except its memory.  False: it was set again while its work
+ * ended, and is_stop is false.
+ */
+static bool device_end(struct am_device *device, bool wait, bool is_stop)
 {
-    device_end_work(device, true);
+    bool has_ended;
+
+    device_end_work(device, wait);
     am_lock(&am_devices.lock);
-    device->n_set = 0;
-    device->primary = NULL;
-    am_context_kill_all_locked(device->id);
+    has_ended = is_stop || device->n_set == 0;
+    if (has_ended) {
+        device->n_set = 0;
+        device->primary = NULL;
+        device->peers = 0;
+        am_context_kill_all_locked(device->id);
+    }
     am_unlock(&am_devices.lock);
-    device_end_work(
-        device, false); /* objects that other threads made before the contexts ended */
+    if (!has_ended)
+        return false;
+    /* Objects that other threads made before the contexts ended. */
+    device_end_work(device, false);
     am_key_close_imports(device->id);
+    return true;
 }
 
 void am_devices_end(struct am_devices *devices)
 {
     for (int32_t i = 0; i < devices->n; i++)
-        device_end(&devices->device[i]);
+        (void)device_end(&devices->device[i], true, true);
 }
 
 void am_devices_close(struct am_devices *devices)
@@ -323,24 +335,8 @@ aclError am_device_reset(struct am_device *device, bool is_forced)
     bool is_last;
     aclError rc = device_leave(device, is_forced, &is_last);
 
-    if (rc != ACL_SUCCESS || !is_last)
+    if (rc != ACL_SUCCESS || !is_last || !device_end(device, !is_forced, false))
         return rc;
-    device_end_work(device, !is_forced);
-    am_lock(&am_devices.lock);
-    is_last =
-        device->n_set == 0; /* another thread may have set it while its work ended */
-    if (is_last) {
-        device->primary = NULL;
-        device->peers = 0;
-        am_context_kill_all_locked(device->id);
-    }
-    am_unlock(&am_devices.lock);
-    if (!is_last)
-        return ACL_SUCCESS;
-    device_end_work(
-        device, false); /* objects that other threads made before the contexts ended */
-
-    am_key_close_imports(device->id);
     domain = device->domain;
     if (domain != NULL)
         am_heap_kill(domain, false);
