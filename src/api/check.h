@@ -41,6 +41,14 @@
     AM_REQUIRE((uint64_t)(x_) <= (max_), ACL_ERROR_INVALID_PARAM, \
                #x_ " is %lld; it takes 0 to %d", (long long)(x_), (max_))
 
+/* Refuse a location that is neither the host nor a device. */
+#define AM_REQUIRE_LOCATION(location_, name_) \
+    AM_REQUIRE((location_)->type == ACL_MEM_LOCATION_TYPE_HOST || \
+                   (location_)->type == ACL_MEM_LOCATION_TYPE_DEVICE, \
+               ACL_ERROR_INVALID_PARAM, \
+               "%s.type is %d; it takes HOST (0) or DEVICE (1)", name_, \
+               (int)(location_)->type)
+
 /* Refuse a call that only Atlas A3 has. */
 #define AM_REQUIRE_A3(feature_) \
     AM_REQUIRE(am_setup.product->features &(feature_), ACL_ERROR_RT_FEATURE_NOT_SUPPORT, \

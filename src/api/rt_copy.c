@@ -146,10 +146,7 @@ aclError am_aclrtMemcpy2dAsync(void *dst, size_t dpitch, const void *src, size_t
 
 static aclError location_check(const aclrtMemLocation *location, const char *name)
 {
-    AM_REQUIRE(location->type == ACL_MEM_LOCATION_TYPE_HOST ||
-                   location->type == ACL_MEM_LOCATION_TYPE_DEVICE,
-               ACL_ERROR_INVALID_PARAM, "%s.type is %d; it takes HOST (0) or DEVICE (1)",
-               name, (int)location->type);
+    AM_REQUIRE_LOCATION(location, name);
     if (location->type == ACL_MEM_LOCATION_TYPE_HOST)
         return ACL_SUCCESS; /* whose id is ignored */
     return am_device_find((int32_t)location->id, NULL);

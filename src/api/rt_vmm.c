@@ -135,16 +135,6 @@ aclError am_aclrtUnmapMem(void *virPtr)
     return am_vspace_unmap(virPtr);
 }
 
-static aclError location_check(const aclrtMemLocation *location)
-{
-    AM_REQUIRE(location->type == ACL_MEM_LOCATION_TYPE_HOST ||
-                   location->type == ACL_MEM_LOCATION_TYPE_DEVICE,
-               ACL_ERROR_INVALID_PARAM,
-               "location.type is %d; it takes HOST (0) or DEVICE (1)",
-               (int)location->type);
-    return ACL_SUCCESS;
-}
-
 static aclError desc_check(const aclrtMemAccessDesc *desc)
 {
     AM_REQUIRE(desc->flags == ACL_RT_MEM_ACCESS_FLAGS_NONE ||
@@ -158,7 +148,8 @@ static aclError desc_check(const aclrtMemAccessDesc *desc)
                (int)desc->flags);
     for (size_t i = 0; i < AM_ARRAY_SIZE(desc->rsv); i++)
         AM_REQUIRE(desc->rsv[i] == 0, ACL_ERROR_INVALID_PARAM, "desc.rsv is not zero");
-    return location_check(&desc->location);
+    AM_REQUIRE_LOCATION(&desc->location, "location");
+    return ACL_SUCCESS;
 }
 
 aclError am_aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *desc,
@@ -171,7 +162,7 @@ aclError am_aclrtMemSetAccess(void *virPtr, size_t size, aclrtMemAccessDesc *des
 
 aclError am_aclrtMemGetAccess(void *virPtr, aclrtMemLocation *location, uint64_t *flag)
 {
-    AM_TRY(location_check(location));
+    AM_REQUIRE_LOCATION(location, "location");
     return am_vspace_get_access(virPtr, location, flag);
 }
 
