@@ -96,16 +96,6 @@ aclError am_aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t *flag)
 /* The stream whose limits count in this thread; NULL: none.  It may have ended. */
 static _Thread_local void *limits_stream;
 
-/* In older products an AI core is not divided into cube and vector cores. */
-static bool cores_of_product(aclrtDevResLimitType type, int64_t *ret_cores)
-{
-    aclrtDevAttr attr = type == ACL_RT_DEV_RES_CUBE_CORE ? ACL_DEV_ATTR_CUBE_CORE_NUM
-                                                         : ACL_DEV_ATTR_VECTOR_CORE_NUM;
-
-    return am_product_attr(am_setup.product, attr, ret_cores) ||
-           am_product_attr(am_setup.product, ACL_DEV_ATTR_AICORE_CORE_NUM, ret_cores);
-}
-
 static bool limit_get(struct am_settings *limits, aclrtDevResLimitType type,
                       uint32_t *ret_value)
 {
@@ -121,13 +111,19 @@ static bool limit_get(struct am_settings *limits, aclrtDevResLimitType type,
 static aclError device_limit(struct am_device *device, aclrtDevResLimitType type,
                              uint32_t *ret_value)
 {
+    aclrtDevAttr attr = type == ACL_RT_DEV_RES_CUBE_CORE ? ACL_DEV_ATTR_CUBE_CORE_NUM
+                                                         : ACL_DEV_ATTR_VECTOR_CORE_NUM;
     int64_t cores;
 
     if (limit_get(&device->limits, type, ret_value))
         return ACL_SUCCESS;
-    AM_REQUIRE(cores_of_product(type, &cores), ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               "no limit was set, and the number of cores of %s is not published",
-               am_setup.product->title);
+    /* In older products an AI core is not divided into cube and vector cores. */
+    AM_REQUIRE(
+        am_product_attr(am_setup.product, attr, &cores) ||
+            am_product_attr(am_setup.product, ACL_DEV_ATTR_AICORE_CORE_NUM, &cores),
+        ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+        "no limit was set, and the number of cores of %s is not published",
+        am_setup.product->title);
     *ret_value = (uint32_t)cores;
     return ACL_SUCCESS;
 }

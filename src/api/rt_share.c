@@ -161,20 +161,6 @@ aclError am_aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_t num)
     return am_key_trust(key, pid, num);
 }
 
-/* This machine is the only server there is. */
-static aclError server_check(const aclrtServerPid *server, size_t i)
-{
-    AM_REQUIRE(server->pid != NULL, ACL_ERROR_INVALID_PARAM,
-               "serverPids[%zu].pid is NULL", i);
-    AM_REQUIRE(server->num > 0, ACL_ERROR_INVALID_PARAM, "serverPids[%zu].num is 0", i);
-    AM_REQUIRE(am_device_find_driver(server->sdid) != NULL,
-               ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
-               "serverPids[%zu].sdid is %u, which is not a device of this machine; this "
-               "version shares within one machine only",
-               i, server->sdid);
-    return ACL_SUCCESS;
-}
-
 /* The processes of all servers in one list: all of them may import, or none. */
 static aclError servers_trust(const char *key, const aclrtServerPid *servers, size_t n)
 {
@@ -202,8 +188,18 @@ static aclError servers_trust(const char *key, const aclrtServerPid *servers, si
 aclError am_aclrtIpcMemImportPidInterServer(const char *key, aclrtServerPid *serverPids,
                                             size_t num)
 {
-    for (size_t i = 0; i < num; i++)
-        AM_TRY(server_check(&serverPids[i], i));
+    /* This machine is the only server there is. */
+    for (size_t i = 0; i < num; i++) {
+        AM_REQUIRE(serverPids[i].pid != NULL, ACL_ERROR_INVALID_PARAM,
+                   "serverPids[%zu].pid is NULL", i);
+        AM_REQUIRE(serverPids[i].num > 0, ACL_ERROR_INVALID_PARAM,
+                   "serverPids[%zu].num is 0", i);
+        AM_REQUIRE(am_device_find_driver(serverPids[i].sdid) != NULL,
+                   ACL_ERROR_RT_FEATURE_NOT_SUPPORT,
+                   "serverPids[%zu].sdid is %u, which is not a device of this machine; "
+                   "this version shares within one machine only",
+                   i, serverPids[i].sdid);
+    }
     return servers_trust(key, serverPids, num);
 }
 

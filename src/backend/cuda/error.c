@@ -111,16 +111,6 @@ static bool gpu_is_broken(struct cuda_gpu *gpu)
     return cuda_is_loss(rc);
 }
 
-static void gpu_lose(struct cuda_gpu *gpu, CUresult rc, const char *what)
-{
-    CUresult none = CUDA_SUCCESS;
-
-    if (atomic_compare_exchange_strong(&gpu->lost, &none, rc))
-        am_log(AM_LOG_WARN,
-               "this process can no longer use GPU %d: %s failed with %s (%s)",
-               gpu->index, what, cuda_name(rc), text_of(rc));
-}
-
 aclError cuda_lost_error(const struct cuda_gpu *gpu)
 {
     CUresult lost = gpu->lost;
@@ -134,12 +124,16 @@ aclError cuda_lost_error(const struct cuda_gpu *gpu)
 aclError cuda_error(CUresult rc, struct cuda_gpu *gpu, const char *what, size_t size)
 {
     aclError code = code_of(rc);
+    CUresult none = CUDA_SUCCESS;
     char bytes[40] = "";
 
     if (size > 0)
         snprintf(bytes, sizeof bytes, " of %zu bytes", size);
-    if (gpu != NULL && cuda_is_loss(rc) && gpu_is_broken(gpu))
-        gpu_lose(gpu, rc, what);
+    if (gpu != NULL && cuda_is_loss(rc) && gpu_is_broken(gpu) &&
+        atomic_compare_exchange_strong(&gpu->lost, &none, rc))
+        am_log(AM_LOG_WARN,
+               "this process can no longer use GPU %d: %s failed with %s (%s)",
+               gpu->index, what, cuda_name(rc), text_of(rc));
     return am_fail(code, "%s%s%s: the NVIDIA driver says %s: %s",
                    code == ACL_ERROR_RT_MEMORY_ALLOCATION ? "Failed to allocate: " : "",
                    what, bytes, cuda_name(rc), text_of(rc));

@@ -204,25 +204,21 @@ aclError cuda_gpu_get(struct cuda_gpu *gpu)
     return cuda_result(rc, gpu, "a context", 0);
 }
 
-/* Releases the context with its streams, which are no longer in use. */
-static void gpu_leave_locked(struct cuda_gpu *gpu) AM_REQUIRES(gpu->lock)
-{
-    while (gpu->n_idle > 0)
-        cu.cuStreamDestroy_v2(gpu->idle[--gpu->n_idle]);
-    cuda_clock_destroy_locked(gpu);
-    gpu->context = NULL;
-    /* Repeated once, since no later call can try again. */
-    if (cu.cuDevicePrimaryCtxRelease_v2(gpu->device) != CUDA_SUCCESS &&
-        cu.cuDevicePrimaryCtxRelease_v2(gpu->device) != CUDA_SUCCESS)
-        am_log(AM_LOG_DEBUG, "GPU %d: the driver failed to release its context",
-               gpu->index);
-}
-
+/* The last user releases the context with its streams, which are no longer in use. */
 void cuda_gpu_put(struct cuda_gpu *gpu)
 {
     am_lock(&gpu->lock);
-    if (--gpu->n_users == 0)
-        gpu_leave_locked(gpu);
+    if (--gpu->n_users == 0) {
+        while (gpu->n_idle > 0)
+            cu.cuStreamDestroy_v2(gpu->idle[--gpu->n_idle]);
+        cuda_clock_destroy_locked(gpu);
+        gpu->context = NULL;
+        /* Repeated once, since no later call can try again. */
+        if (cu.cuDevicePrimaryCtxRelease_v2(gpu->device) != CUDA_SUCCESS &&
+            cu.cuDevicePrimaryCtxRelease_v2(gpu->device) != CUDA_SUCCESS)
+            am_log(AM_LOG_DEBUG, "GPU %d: the driver failed to release its context",
+                   gpu->index);
+    }
     am_unlock(&gpu->lock);
 }
 

@@ -82,17 +82,6 @@ err_store:
     return rc;
 }
 
-static aclError store_seal(struct host_store *store)
-{
-    if (store->is_sealed)
-        return ACL_SUCCESS;
-    if (am_sys_fcntl(store->fd, F_ADD_SEALS, AM_SEALS) != 0)
-        return host_error(errno, "sealing a memory file",
-                          store->n_frames << AM_CHUNK_SHIFT);
-    store->is_sealed = true;
-    return ACL_SUCCESS;
-}
-
 aclError host_mem_export(struct am_mem *mem, int *ret_fd)
 {
     struct host_mem *hm = host_mem(mem);
@@ -100,7 +89,10 @@ aclError host_mem_export(struct am_mem *mem, int *ret_fd)
     if (mem->bank->spec.is_isolated &&
         hm->store == &((struct host_bank *)mem->bank)->store)
         AM_TRY(mem_move_out(mem));
-    AM_TRY(store_seal(hm->store));
+    if (!hm->store->is_sealed && am_sys_fcntl(hm->store->fd, F_ADD_SEALS, AM_SEALS) != 0)
+        return host_error(errno, "sealing a memory file",
+                          hm->store->n_frames << AM_CHUNK_SHIFT);
+    hm->store->is_sealed = true;
     *ret_fd = hm->store->fd;
     return ACL_SUCCESS;
 }

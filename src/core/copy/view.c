@@ -37,18 +37,6 @@ static void view_shut(struct view *view)
                               view->is_private);
 }
 
-/* False: another view has the address. */
-static bool view_list(struct view *view)
-{
-    bool is_free;
-
-    am_lock(&views_lock);
-    is_free = RB_INSERT(view_tree, &views, view) == NULL;
-    n_views += is_free;
-    am_unlock(&views_lock);
-    return is_free;
-}
-
 /*
  * Opens and lists the view at the backend's address, or at a private one where that is taken.
  * Without the lock: memory that is being moved is waited for.
@@ -56,14 +44,19 @@ static bool view_list(struct view *view)
 static aclError view_enter(struct view *view)
 {
     for (bool must_be_private = false;; must_be_private = true) {
+        bool is_free;
         void *addr;
 
         AM_TRY(view->backend->view_open(view->spans.list, view->spans.n, must_be_private,
                                         &addr, &view->is_private));
         view->addr = (uintptr_t)addr;
-        if (view_list(view))
+        am_lock(&views_lock);
+        is_free = RB_INSERT(view_tree, &views, view) == NULL;
+        n_views += is_free;
+        am_unlock(&views_lock);
+        if (is_free)
             return ACL_SUCCESS;
-        view_shut(view);
+        view_shut(view); /* another view has the address */
     }
 }
 

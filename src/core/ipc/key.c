@@ -163,8 +163,8 @@ static void import_close(struct key *key)
     free(key);
 }
 
-/* NULL when it is not there, or has another secret. */
-static struct key *import_pop(const struct am_share_handle *share)
+/* Ends the import of a key; false: it is not imported, or has another secret. */
+static bool import_end(const struct am_share_handle *share)
 {
     struct key wanted = {.handle = *share};
     struct key *key;
@@ -176,14 +176,6 @@ static struct key *import_pop(const struct am_share_handle *share)
     if (key != NULL)
         RB_REMOVE(key_tree, &keys.imports, key);
     am_unlock(&keys.lock);
-    return key;
-}
-
-/* Ends the import of a key; false: it is not imported. */
-static bool import_end(const struct am_share_handle *share)
-{
-    struct key *key = import_pop(share);
-
     if (key != NULL)
         import_close(key);
     return key != NULL;

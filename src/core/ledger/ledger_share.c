@@ -146,29 +146,20 @@ static aclError index_find_locked(struct am_ledger *ledger, unsigned *ret_index)
 
 /* ---- this process's part ---- */
 
-/* Allocates the counts of uses in this process. */
-static aclError held_make_locked(struct am_ledger *ledger) AM_REQUIRES(ledger->lock)
-{
-    if (ledger->held == NULL)
-        ledger->held = am_sys_calloc(LEDGER_SHARES, sizeof *ledger->held);
-    return ledger->held != NULL
-               ? ACL_SUCCESS
-               : am_fail(ACL_ERROR_BAD_ALLOC, "no host memory for the records of shares");
-}
-
 /* Callers compare with a plain 0: clang's analysis of locks reads literals only. */
 static aclError share_lock(struct am_ledger *ledger) AM_TRY_ACQUIRE(0, ledger->lock)
 {
     char why[LEDGER_WHY];
-    aclError rc;
 
     AM_REQUIRE(ledger->fd >= 0, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                "this process has no ledger, which sharing memory needs: %s", ledger->why);
     AM_REQUIRE(ledger_lock(ledger, why), ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "%s", why);
-    rc = held_make_locked(ledger);
-    if (rc != ACL_SUCCESS)
-        ledger_unlock(ledger);
-    return rc;
+    if (ledger->held == NULL) /* the counts of uses in this process */
+        ledger->held = am_sys_calloc(LEDGER_SHARES, sizeof *ledger->held);
+    if (ledger->held != NULL)
+        return ACL_SUCCESS;
+    ledger_unlock(ledger);
+    return am_fail(ACL_ERROR_BAD_ALLOC, "no host memory for the records of shares");
 }
 
 /* Writes a share that this process holds; the size makes it one. */

@@ -31,15 +31,6 @@ static int deadline_compare(struct am_runnable *a, struct am_runnable *b)
 RB_GENERATE_INTERNAL(am_deadlines, am_runnable, timed, deadline_compare,
                      __attribute__((unused)) static)
 
-/* A number below n; xorshift, so that a seed gives the same order on every machine. */
-static unsigned random_below(struct am_sched *sched, unsigned n)
-{
-    sched->random ^= sched->random << 13;
-    sched->random ^= sched->random >> 7;
-    sched->random ^= sched->random << 17;
-    return (unsigned)((sched->random >> 33) % n);
-}
-
 /* ---- lists ---- */
 
 /* Wakes one more worker, if one sleeps. */
@@ -182,9 +173,15 @@ static bool advance_locked(struct am_sched *sched, struct am_runnable *runnable)
 static struct am_runnable *ready_find_locked(struct am_sched *sched)
     AM_REQUIRES(sched->lock)
 {
-    unsigned skip = sched->setup.is_chaotic ? random_below(sched, sched->n_ready) : 0;
     struct am_runnable *runnable;
+    unsigned skip = 0;
 
+    if (sched->setup.is_chaotic) { /* xorshift: a seed gives one order on every machine */
+        sched->random ^= sched->random << 13;
+        sched->random ^= sched->random >> 7;
+        sched->random ^= sched->random << 17;
+        skip = (unsigned)((sched->random >> 33) % sched->n_ready);
+    }
     for (int i = 0; i < AM_PRIORITIES; i++) {
         TAILQ_FOREACH (runnable, &sched->ready[i], link) {
             if (skip-- == 0)
