@@ -155,28 +155,19 @@ aclError am_aclrtMallocCached(void **devPtr, size_t size, aclrtMemMallocPolicy p
     return am_aclrtMalloc(devPtr, size, policy);
 }
 
-/* One value of each of three groups: base policy, band width, access. */
-static aclError policy_split(unsigned policy, unsigned *ret_base)
-{
-    unsigned base =
-        policy & ~(unsigned)(BAND_WIDTHS | ACL_MEM_ACCESS_USER_SPACE_READONLY);
-
-    AM_REQUIRE((policy & BAND_WIDTHS) != BAND_WIDTHS, ACL_ERROR_INVALID_PARAM,
-               "policy 0x%x has both band widths; it takes one", policy);
-    AM_REQUIRE(base < AM_ARRAY_SIZE(policies), ACL_ERROR_INVALID_PARAM,
-               "policy is 0x%x; it takes 0 to 7, with 0x100 or 0x1000, and with 0x100000",
-               policy);
-    *ret_base = base;
-    return ACL_SUCCESS;
-}
-
+/* The policy has a value of each of three groups: base policy, band width, access. */
 aclError am_aclrtMallocWithCfg(void **devPtr, size_t size, aclrtMemMallocPolicy policy,
                                aclrtMallocConfig *cfg)
 {
+    unsigned base =
+        policy & ~(unsigned)(BAND_WIDTHS | ACL_MEM_ACCESS_USER_SPACE_READONLY);
     struct malloc_cfg parsed;
-    unsigned base;
 
-    AM_TRY(policy_split((unsigned)policy, &base));
+    AM_REQUIRE((policy & BAND_WIDTHS) != BAND_WIDTHS, ACL_ERROR_INVALID_PARAM,
+               "policy 0x%x has both band widths; it takes one", (unsigned)policy);
+    AM_REQUIRE(base < AM_ARRAY_SIZE(policies), ACL_ERROR_INVALID_PARAM,
+               "policy is 0x%x; it takes 0 to 7, with 0x100 or 0x1000, and with 0x100000",
+               (unsigned)policy);
     AM_TRY(malloc_cfg_parse(cfg, &parsed));
     AM_REQUIRE(!parsed.has_va_flag, ACL_ERROR_INVALID_PARAM,
                "the attribute VA_FLAG is for aclrtMallocHostWithCfg only");

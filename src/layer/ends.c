@@ -138,18 +138,6 @@ AM_AFTER(reset_device, aclrtResetDevice)
     default_agents_end(call, 0, a->deviceId);
 }
 
-static void everything_end(struct am_call *call, uint64_t serial)
-{
-    struct end end = {call, -1, serial};
-
-    am_quarantine_remove_device(-1);
-    am_touch_forget_all();
-    am_leaks_report(-1, 0, "aclFinalize");
-    am_objects_walk(is_ended, object_end, &end);
-    default_agents_end(call, 0, -1);
-    am_functions_drop(NULL, serial);
-}
-
 /* From now on the memory may be freed at any time. */
 void am_before_finalize(struct am_call *call)
 {
@@ -168,12 +156,18 @@ void am_before_finalize(struct am_call *call)
 void am_after_finalize(struct am_call *call)
 {
     bool is_down = am_api_top == &am_api_down;
+    struct end end = {call, -1, is_down ? UINT64_MAX : call->value};
 
     am_waits_end(call);
     am_check.n_stopping--;
     if (call->rc != ACL_SUCCESS || (!is_down && call->era == am_check.era))
         return;
-    everything_end(call, is_down ? UINT64_MAX : call->value);
+    am_quarantine_remove_device(-1);
+    am_touch_forget_all();
+    am_leaks_report(-1, 0, "aclFinalize");
+    am_objects_walk(is_ended, object_end, &end);
+    default_agents_end(call, 0, -1);
+    am_functions_drop(NULL, end.serial);
     if (is_down)
         am_check.era++;
 }

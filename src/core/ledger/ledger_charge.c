@@ -111,15 +111,6 @@ size_t am_ledger_peak(const struct am_ledger *ledger, int32_t device)
 
 /* ---- charges ---- */
 
-static void stats_add(struct ledger_shard *shard, int32_t device, uint64_t size)
-{
-    uint64_t total = atomic_load_explicit(&shard->total[device], memory_order_relaxed);
-    uint64_t n = atomic_load_explicit(&shard->n_total, memory_order_relaxed);
-
-    atomic_store_explicit(&shard->total[device], total + size, memory_order_relaxed);
-    atomic_store_explicit(&shard->n_total, n + 1, memory_order_relaxed);
-}
-
 /* Credits are small: a use of one that follows another shard's charge can miss the peak. */
 static void peak_note(struct am_ledger *ledger, int32_t device)
 {
@@ -185,13 +176,18 @@ bool ledger_try_charge(struct am_ledger *ledger, int32_t device, size_t size)
     struct ledger_shard *shard =
         &ledger->shards[ledger->slot][am_shard() % LEDGER_SHARDS];
     _Atomic uint64_t *account = &shard->account[device];
+    uint64_t total;
+    uint64_t n;
 
     if (size > ledger->config.capacity[device])
         return false;
     if (!charge_credit(account, units_of(ledger, device, size)) &&
         !charge_more(ledger, device, account, size))
         return false;
-    stats_add(shard, device, size);
+    total = atomic_load_explicit(&shard->total[device], memory_order_relaxed);
+    n = atomic_load_explicit(&shard->n_total, memory_order_relaxed);
+    atomic_store_explicit(&shard->total[device], total + size, memory_order_relaxed);
+    atomic_store_explicit(&shard->n_total, n + 1, memory_order_relaxed);
     ledger_notify(ledger, device);
     return true;
 }
@@ -290,21 +286,14 @@ static bool is_dead(const struct am_ledger *ledger, unsigned slot)
            !ledger_is_locked(ledger->fd, slot);
 }
 
-/* Whether a process died and its slot was not cleared yet. */
-static bool has_dead(const struct am_ledger *ledger)
-{
-    unsigned high = ledger_slots_high(ledger);
-
-    for (unsigned i = 0; i < high; i++) {
-        if (is_dead(ledger, i))
-            return true;
-    }
-    return false;
-}
-
 size_t am_ledger_in_use(struct am_ledger *ledger, int32_t device)
 {
-    if (has_dead(ledger) && ledger_lock(ledger, NULL)) {
+    unsigned high = ledger_slots_high(ledger);
+    unsigned i = 0;
+
+    while (i < high && !is_dead(ledger, i))
+        i++;
+    if (i < high && ledger_lock(ledger, NULL)) {
         ledger_reap_locked(ledger);
         ledger_unlock(ledger);
     }
@@ -372,28 +361,19 @@ void am_ledger_who(struct am_ledger *ledger, int32_t device, char *ret_text)
 
 /* ---- processes of a device ---- */
 
-static unsigned users_count(const struct am_ledger *ledger, int32_t device)
-{
-    unsigned high = ledger_slots_high(ledger);
-    unsigned n = 0;
-
-    for (unsigned i = 0; i < high; i++)
-        n += (ledger->slots[i].uses >> device & 1) != 0;
-    return n;
-}
-
 aclError am_ledger_use(struct am_ledger *ledger, int32_t device, unsigned limit)
 {
     _Atomic uint64_t *mine = &ledger->slots[ledger->slot].uses;
     char why[LEDGER_WHY];
-    unsigned n;
+    unsigned n = 0;
 
     if (*mine >> device & 1)
         return ACL_SUCCESS;
     if (!ledger_lock(ledger, why))
         return am_fail(ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, "%s", why);
     ledger_reap_locked(ledger);
-    n = users_count(ledger, device);
+    for (unsigned i = 0; i < ledger_slots_high(ledger); i++)
+        n += (ledger->slots[i].uses >> device & 1) != 0;
     if (n < limit)
         atomic_fetch_or(mine, UINT64_C(1) << device);
     ledger_unlock(ledger);

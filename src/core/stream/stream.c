@@ -612,28 +612,20 @@ static bool stream_end(struct am_stream *stream, bool is_forced, struct am_stall
     return was_alive;
 }
 
-static aclError destroy_check(struct am_stream *stream, const struct am_context *context)
+aclError am_stream_destroy(struct am_stream *stream, bool is_forced)
 {
+    struct am_context *context;
+    struct am_stall stall;
+
+    AM_TRY(am_context_get_current(&context));
+    am_context_put(context); /* it is only compared */
     AM_REQUIRE(!stream->is_default, ACL_ERROR_RT_PARAM_INVALID,
                "stream %p is a default stream; it ends with its context",
                stream->named.handle);
     AM_REQUIRE(stream->context == context, ACL_ERROR_RT_STREAM_CONTEXT,
                "stream %p belongs to another context; make that one current first",
                stream->named.handle);
-    return self_check(stream);
-}
-
-aclError am_stream_destroy(struct am_stream *stream, bool is_forced)
-{
-    struct am_context *context;
-    struct am_stall stall;
-    aclError rc;
-
-    AM_TRY(am_context_get_current(&context));
-    rc = destroy_check(stream, context);
-    am_context_put(context);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(self_check(stream));
     am_stall_start(&stall, &am_sched);
     AM_REQUIRE(stream_end(stream, is_forced, &stall), ACL_ERROR_RT_INVALID_HANDLE,
                "stream %d is not alive", stream->id);

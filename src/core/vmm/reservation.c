@@ -157,17 +157,6 @@ static void region_give_locked(uintptr_t start, size_t size) AM_REQUIRES(am_vspa
         region.end = region.start;
 }
 
-/* The library stops; nothing is cut from it any more. */
-static void region_release_locked(void) AM_REQUIRES(am_vspace.lock)
-{
-    am_assert(region.n_cut == 0);
-    if (region.size > 0 &&
-        region.backend->release((void *)region.start, region.size) != ACL_SUCCESS)
-        am_log(AM_LOG_INFO, "%zu bytes of addresses at %p could not be released",
-               region.size, (void *)region.start);
-    memset(&region, 0, sizeof region);
-}
-
 /* ---- reservations ---- */
 
 static size_t reservation_align(size_t size)
@@ -442,6 +431,11 @@ void am_vspace_release_all(void)
         next = LIST_NEXT(r, all);
         release_last_locked(r);
     }
-    region_release_locked();
+    am_assert(region.n_cut == 0);
+    if (region.size > 0 &&
+        region.backend->release((void *)region.start, region.size) != ACL_SUCCESS)
+        am_log(AM_LOG_INFO, "%zu bytes of addresses at %p could not be released",
+               region.size, (void *)region.start);
+    memset(&region, 0, sizeof region);
     am_unlock(&am_vspace.lock);
 }
