@@ -26,7 +26,7 @@
 #define AM_BEFORE(hook_, function_) \
     AM_HOOK(, am_before_##hook_, before_##hook_, function_)
 #define AM_AFTER(hook_, function_) AM_HOOK(, am_after_##hook_, after_##hook_, function_)
-#define AM_LINT(rule_, function_) AM_HOOK(static, lint_##rule_, rule_##rule_, function_)
+#define AM_LINT(rule_, function_) AM_HOOK(static, lint_##rule_, check_##rule_, function_)
 
 typedef void (*am_hook)(struct am_call *call);
 

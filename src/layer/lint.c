@@ -81,6 +81,14 @@ bool am_lint_function(unsigned api, struct am_reach *ret_reach)
         am_call_report(call_, f_); \
     } while (0)
 
+/* A rule of one condition: calls of the function for which it holds are reported. */
+#define RULE(rule_, function_, condition_, reach_, advice_, ...) \
+    AM_LINT(rule_, function_) \
+    { \
+        if (condition_) \
+            REPORT(call, reach_, advice_, __VA_ARGS__); \
+    }
+
 /* ---- names ---- */
 
 #define NAME(value_) [value_] = #value_
@@ -114,13 +122,10 @@ static const char *name_of(const char *const *list, size_t n, unsigned value)
 
 /* ---- virtual memory ---- */
 
-AM_LINT(reserve, aclrtReserveMemAddress)
-{
-    if (a->expectPtr != NULL)
-        REPORT(call, ((struct am_reach){.since = 805, .refusing = P950}),
-               "pass NULL and take the address that is given",
-               "expectPtr is %p; editions before CANN 8.5 take NULL only", a->expectPtr);
-}
+RULE(reserve, aclrtReserveMemAddress, a->expectPtr != NULL,
+     ((struct am_reach){.since = 805, .refusing = P950}),
+     "pass NULL and take the address that is given",
+     "expectPtr is %p; editions before CANN 8.5 take NULL only", a->expectPtr)
 
 AM_LINT(reserve_no_uc, aclrtReserveMemAddressNoUCMemory)
 {
@@ -234,14 +239,12 @@ AM_LINT(free_phys, aclrtFreePhysical)
                "refuse that");
 }
 
-AM_LINT(access, aclrtMemSetAccess)
-{
-    if (a->desc != NULL && a->count > 0 &&
-        a->desc->flags != ACL_RT_MEM_ACCESS_FLAGS_READWRITE)
-        REPORT(call, SOME, "give both rights, or none by not mapping",
-               "flags are %s; not every edition takes other rights than READWRITE",
-               NAME_OF(access_names, a->desc->flags));
-}
+RULE(access, aclrtMemSetAccess,
+     a->desc != NULL && a->count > 0 &&
+         a->desc->flags != ACL_RT_MEM_ACCESS_FLAGS_READWRITE,
+     SOME, "give both rights, or none by not mapping",
+     "flags are %s; not every edition takes other rights than READWRITE",
+     NAME_OF(access_names, a->desc->flags))
 
 AM_LINT(retain, aclrtMemRetainAllocationHandle)
 {
@@ -266,14 +269,10 @@ void am_lint_exported(uint64_t number)
     own_exports[n_own_exports++ % OWN_MAX] = number;
 }
 
-AM_LINT(export, aclrtMemExportToShareableHandle)
-{
-    if (a->flags != 0)
-        REPORT(call, SINCE(803),
-               "pass 0, and name each importer with "
-               "aclrtMemSetPidToShareableHandle",
-               "flags is 0x%" PRIx64 "; editions before CANN 8.3 take only 0", a->flags);
-}
+RULE(export, aclrtMemExportToShareableHandle, a->flags != 0, SINCE(803),
+     "pass 0, and name each importer with "
+     "aclrtMemSetPidToShareableHandle",
+     "flags is 0x%" PRIx64 "; editions before CANN 8.3 take only 0", a->flags)
 
 static void type_check(struct am_call *call, aclrtMemSharedHandleType type)
 {
@@ -306,12 +305,9 @@ AM_LINT(import, aclrtMemImportFromShareableHandle)
     }
 }
 
-AM_LINT(import_key, aclrtIpcMemImportByKey)
-{
-    if (a->flags != 0)
-        REPORT(call, SINCE(805), "pass 0, and call aclrtDeviceEnablePeerAccess",
-               "flags is 0x%" PRIx64 "; editions before CANN 8.5 take only 0", a->flags);
-}
+RULE(import_key, aclrtIpcMemImportByKey, a->flags != 0, SINCE(805),
+     "pass 0, and call aclrtDeviceEnablePeerAccess",
+     "flags is 0x%" PRIx64 "; editions before CANN 8.5 take only 0", a->flags)
 
 /* ---- memory and copies ---- */
 
@@ -342,12 +338,8 @@ static void lint_malloc_host(struct am_call *call)
             "one");
 }
 
-AM_LINT(free_host, aclrtFreeHost)
-{
-    if (a->hostPtr == NULL)
-        REPORT(call, SOME, "test the pointer first",
-               "hostPtr is NULL; no edition documents that");
-}
+RULE(free_host, aclrtFreeHost, a->hostPtr == NULL, SOME, "test the pointer first",
+     "hostPtr is NULL; no edition documents that")
 
 static bool is_device_area(const struct am_object *area)
 {
@@ -435,21 +427,14 @@ AM_LINT(batch, aclrtMemcpyBatch)
     }
 }
 
-AM_LINT(memset, aclrtMemset)
-{
-    if (a->devPtr != NULL && am_area_find((uintptr_t)a->devPtr) == NULL)
-        REPORT(call, SOME, "use memset",
-               "devPtr is the program's own memory; all editions leave that undefined");
-}
+RULE(memset, aclrtMemset, a->devPtr != NULL && am_area_find((uintptr_t)a->devPtr) == NULL,
+     SOME, "use memset",
+     "devPtr is the program's own memory; all editions leave that undefined")
 
 /* ---- events, devices, settings ---- */
 
-AM_LINT(event_flag, aclrtCreateEventWithFlag)
-{
-    if (a->flag & 0x4)
-        REPORT(call, SOME, "leave the bit out", "flag is 0x%x; no edition documents 0x4",
-               a->flag);
-}
+RULE(event_flag, aclrtCreateEventWithFlag, a->flag & 0x4, SOME, "leave the bit out",
+     "flag is 0x%x; no edition documents 0x4", a->flag)
 
 /* An event, for streams to wait for. */
 static void event_sync_check(struct am_call *call, const void *event)
@@ -482,14 +467,9 @@ static bool is_captured(struct am_call *call)
 }
 
 /* The flag of a record, or of a wait. */
-AM_LINT(event_with_flag, aclrtRecordEventWithFlag)
-{
-    if (a->flag != 0 && !is_captured(call))
-        REPORT(
-            call, SOME, "pass 0",
-            "flag is 0x%x; not every edition takes it on a stream that is not captured",
-            a->flag);
-}
+RULE(event_with_flag, aclrtRecordEventWithFlag, a->flag != 0 && !is_captured(call), SOME,
+     "pass 0",
+     "flag is 0x%x; not every edition takes it on a stream that is not captured", a->flag)
 
 static void lint_host_func(struct am_call *call)
 {
@@ -524,20 +504,13 @@ AM_LINT(peer_status, aclrtDevicePeerAccessStatus)
             a->deviceId, a->peerDeviceId, n);
 }
 
-AM_LINT(context_state, aclrtGetPrimaryCtxState)
-{
-    if (a->flags != NULL)
-        REPORT(call, SOME, "pass NULL",
-               "flags is given; not every edition takes other than NULL");
-}
+RULE(context_state, aclrtGetPrimaryCtxState, a->flags != NULL, SOME, "pass NULL",
+     "flags is given; not every edition takes other than NULL")
 
-AM_LINT(param, aclrtSetSysParamOpt)
-{
-    if (a->opt == ACL_OPT_STRONG_CONSISTENCY || a->value > 1)
-        REPORT(call, SOME, "use 0 and 1 of ACL_OPT_DETERMINISTIC",
-               "%s is set to %" PRId64 "; not every edition has that",
-               NAME_OF(option_names, a->opt), a->value);
-}
+RULE(param, aclrtSetSysParamOpt, a->opt == ACL_OPT_STRONG_CONSISTENCY || a->value > 1,
+     SOME, "use 0 and 1 of ACL_OPT_DETERMINISTIC",
+     "%s is set to %" PRId64 "; not every edition has that",
+     NAME_OF(option_names, a->opt), a->value)
 
 static const am_hook lints[AM_API_COUNT] = {
 #define lint__ NULL
