@@ -57,7 +57,7 @@ void am_watch_held(void (*changed)(int device, uint64_t held));
  */
 bool am_watch_pinned(bool is_watched);
 
-/* A layer holds a function of the program back.  Chaos mode runs other work meanwhile. */
+/* A layer holds a function of the program back.  Chaos mode runs other work until then. */
 void am_watch_function_held(void);
 
 #endif

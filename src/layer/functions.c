@@ -37,7 +37,7 @@ struct function {
     uint64_t n_polls;           /* the same */
     uint64_t serial;            /* counts what was made; what function_run() gets */
     uint64_t captured; /* of a replay: the captured function's serial; 0: it is of none */
-    bool is_declared;  /* its memory is that of its declaration (aclmem/access.h) */
+    bool is_declared;  /* a declaration names its memory (aclmem/access.h) */
 };
 
 /*

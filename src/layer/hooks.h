@@ -67,7 +67,7 @@ struct am_captured_function;
 /*
  * A function that a capture stores: the library gets another one, which runs the function
  * of the oldest replay.  NULL: no memory, and the library gets the program's.  is_declared:
- * its memory is that of its declaration (aclmem/access.h).
+ * a declaration names its memory (aclmem/access.h).
  */
 struct am_captured_function *am_captured_function_make(void (**run)(void *), void **arg,
                                                        bool is_waited_for,

@@ -127,7 +127,7 @@ struct am_call {
     uint64_t value;
     struct am_work *work;
     struct am_model *model; /* of the capture that its work goes into; NULL: none */
-    const struct am_site *captured; /* of a task of a replay; NULL: it is none */
+    const struct am_site *captured; /* of a task of a replay, else NULL */
     struct am_record *record;       /* that the call waits for; with a reference */
     struct am_finding *finding;     /* is reported when the result is known */
 };

@@ -91,7 +91,7 @@ struct am_agent {
     struct am_clock clock;
     uint64_t step;         /* the last one */
     uint64_t host_version; /* of the host's clock when it was joined last */
-    uint32_t n_learned;    /* waits that told it something */
+    uint32_t n_learned;    /* waits that advanced its clock */
     uint32_t n_reported;   /* of these, the first ones, which the host knows */
     uint64_t marked;       /* waits.c: the walk that came here last */
     struct am_works works; /* pending; the first one is a wait */
@@ -285,7 +285,7 @@ bool am_value_join(const struct am_value_wait *wait, struct am_clock *clock,
                    const struct am_clock *host);
 /* The wait is known to be over, though writes that may have ended it are pending. */
 void am_value_settle(struct am_value_wait *wait);
-/* The nth record that is not complete and may end the wait; NULL: there are not so many. */
+/* The nth record that is not complete and may end the wait; NULL: fewer exist. */
 struct am_record *am_value_pending(const struct am_value_wait *wait, unsigned n);
 void am_value_wait_put(struct am_value_wait *wait);
 

@@ -161,7 +161,7 @@ static bool branch_start(struct branch *branch)
     am_error_capture_end(before);
     if (child != NULL)
         am_model_start(child, &branch->task);
-    branch->current = child; /* its lanes tell what it waits for */
+    branch->current = child; /* its lanes show what it waits for */
     return child != NULL;
 }
 

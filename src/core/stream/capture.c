@@ -362,7 +362,7 @@ aclError am_capture_begin(struct am_stream *stream, aclmdlRICaptureMode mode,
     return rc;
 }
 
-/* How many nodes of the lane have to have come back; records behind the last task do not. */
+/* The number of nodes that must have joined again; records behind the last task need not. */
 static uint32_t lane_end(const struct am_lane *lane)
 {
     uint32_t n = lane->n;

@@ -11,7 +11,7 @@
  * nodes are constant.
  *
  * An execution is one task of a stream.  Its queue executes the nodes of lane 0; each other lane
- * has a queue of its own.  Executions of one model are serialised, so the state of an execution
+ * has its own queue.  Executions of one model are serialised, so the state of an execution
  * is stored in the lanes, and an execution allocates nothing.  A device that can execute all
  * nodes at once does so (model_launch.c).
  */

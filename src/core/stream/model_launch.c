@@ -184,7 +184,7 @@ void am_execution_open(struct am_execution *execution)
 
 /* ---- launching ---- */
 
-/* The model is this execution's, or that of executions before it on its queue. */
+/* The model is this execution's, or belongs to executions before it on its queue. */
 static bool launch_claim(struct am_execution *execution)
 {
     struct am_model *model = execution->model;

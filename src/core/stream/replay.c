@@ -525,7 +525,7 @@ static enum am_poll execution_poll(struct am_task *task)
         if (!model_acquire(execution))
             return am_model_poll(execution->model) ? AM_POLL_AGAIN : AM_POLL_WAIT;
         am_model_start(execution->model, task);
-        execution->is_owner = true; /* from now on the lanes tell what it waits for */
+        execution->is_owner = true; /* from now on the lanes show what it waits for */
     }
     return lane_poll(execution->model->lanes[0]);
 }
