@@ -63,7 +63,12 @@ aclError host_start(void)
     return ACL_SUCCESS;
 }
 
-/* The view of all of fd: 0 or -errno. */
+static bool wants_huge(size_t size)
+{
+    return can_collapse && size >= ALIGNED_SIZE;
+}
+
+/* The view of all of fd: 0 or -errno.  Several threads may make the first one. */
 static int store_view(struct host_store *store, int fd)
 {
     int flags = MAP_SHARED | MAP_NORESERVE;
@@ -73,7 +78,6 @@ static int store_view(struct host_store *store, int fd)
     void *view;
     int rc = 0;
 
-    store->wants_huge = can_collapse && size >= ALIGNED_SIZE;
     if (store->wants_huge)
         rc = host_reserve_aligned(size, AM_CHUNK, &want);
     if (rc != 0)
@@ -89,7 +93,6 @@ static int store_view(struct host_store *store, int fd)
     }
     /* A wish, which decides where shmem_enabled is advise. */
     madvise(view, size, may_be_huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-    /* Of two threads that use the memory for the first time, the other may be done. */
     if (!atomic_compare_exchange_strong(&store->view, &none, view))
         munmap(view, size);
     return 0;
@@ -123,7 +126,8 @@ aclError host_store_open(struct host_store *store, size_t size)
     AM_REQUIRE(state != MAP_FAILED, ACL_ERROR_BAD_ALLOC,
                "no memory for the states of %zu frames", n_frames);
 
-    *store = (struct host_store){.fd = -1, .n_frames = n_frames, .state = state};
+    *store = (struct host_store){
+        .fd = -1, .n_frames = n_frames, .wants_huge = wants_huge(size), .state = state};
     rc = store_open(store);
     if (rc == 0)
         rc = store_view(store, store->fd);
@@ -163,6 +167,7 @@ aclError host_store_create(size_t size, int fd, struct host_store **ret_store)
     int rc;
 
     AM_REQUIRE(store != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a store");
+    store->wants_huge = wants_huge(size);
     rc = fd < 0 ? store_open(store) : store_view(store, fd);
     if (rc != 0) {
         free(store);
