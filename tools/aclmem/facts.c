@@ -87,7 +87,7 @@ const struct command facts_command = {
     .name = "facts",
     .group = GROUP_ABOUT,
     .operands = "",
-    .help = "Ask a libascendcl.so some hundred small questions, one line each",
+    .help = "Ask a libascendcl.so small questions, and print a line for each",
     .options = options,
     .examples =
         "  aclmem facts > npu.txt              Record the results of this machine\n"

@@ -1,5 +1,5 @@
 /*
- * aclmem_facts: what a libascendcl.so answers to some hundred small questions.
+ * aclmem_facts: what a libascendcl.so answers to small questions.
  *
  * The program uses the public functions alone, so it runs over the vendor's library on an
  * NPU as over aclmem's: the one that LD_LIBRARY_PATH leads to.  Each question is put by
