@@ -321,7 +321,7 @@ static const struct option options[] = {
     {"list-checks", OPTION_FLAG, &run_choice.is_listing, NULL,
      "Print the kinds of findings, and which are on by default", 0},
     {"functions-wait", OPTION_FLAG, &run_choice.do_functions_wait, NULL,
-     "Functions of the program on streams wait for its threads", 0},
+     "Host functions of the program wait for its threads", 0},
     {"exit-code", OPTION_NUMBER, &run_choice.exit_code, "N",
      "Exit with N if there are findings and the program exited\nwith 0 (default: 99)", 0},
     {"json", OPTION_OUTPUT, &run_choice.json, "FILE",
