@@ -264,10 +264,11 @@ int each_run(char **argv, const char *pattern)
     rc = trial_run(&clean, argv, fail, 0);
     chosen = choose(clean.findings.calls);
     if (rc == 0 && !run_choice.is_silent)
-        fprintf(stderr,
-                "aclmem: %zu calls match %s; %zu of them fail in turn, once and from "
-                "there on\n",
-                json_array_size(clean.findings.calls), pattern, json_array_size(chosen));
+        fprintf(
+            stderr,
+            "aclmem: calls that match %s: %zu; calls that fail in turn, each alone and "
+            "with all later calls: %zu\n",
+            pattern, json_array_size(clean.findings.calls), json_array_size(chosen));
     if (rc == 0 && json_array_size(chosen) == 0 && run_choice.fail_caller[0] != '\0') {
         fprintf(stderr, "aclmem run: --fail: \"%s\" makes none of them\n",
                 run_choice.fail_caller);

@@ -411,10 +411,10 @@ static int result_print(const struct recording *t, const struct result *r)
         json_decref(json);
         return rc;
     }
-    printf("%u blocks, %zu operations on %u streams", t->n_blocks, t->n_events,
+    printf("%u blocks, %zu operations, streams: %u", t->n_blocks, t->n_events,
            t->n_streams);
     if (t->n_skipped > 0)
-        printf(", %llu frees of blocks that the trace does not have",
+        printf(", frees of blocks that the trace does not have: %llu",
                (unsigned long long)t->n_skipped);
     printf("\npeak live   %s\npeak held   %s\nratio       %.4f\n",
            size_text((long long)t->peak_live, live, sizeof live),
