@@ -331,6 +331,8 @@ def definitions_of_products():
 
 def check_tutorial():
     steps = read("CONTRIBUTING.md").partition("## Add a function\n")[2].partition("\n## ")[0]
+    if len(re.findall(r"^ *```c$", steps, flags=re.M)) < 3:
+        complain("CONTRIBUTING.md", "steps 1 to 3 of the tutorial have no blocks of code")
     for step in re.split(r"^\d\. ", steps, flags=re.M)[1:]:
         paths = [p for p in re.findall(r"`((?:src|test|include)/[\w./]+)`", step) if os.path.isfile(p)]
         sources = " ".join(" ".join(read(path).split()) for path in paths)

@@ -44,6 +44,7 @@ SPOILS = [
     ("docs/GUIDE.md", r"`examples/sleep_wake.c`", "`examples/asleep.c`", "no examples/asleep.c"),
     ("CONTRIBUTING.md", r"--preset asan", "--preset asam", "no preset asam"),
     ("CONTRIBUTING.md", r"size_t n = 77;", "size_t n = 78;", "does not have: static void questions_for_errors"),
+    ("CONTRIBUTING.md", r"^ *```c$", "   ```", "steps 1 to 3 of the tutorial have no blocks of code"),
     ("docs/ARCHITECTURE.md", r"`aclrtMapMem`", "`aclrtMapMemory`", "no function aclrtMapMemory"),
     ("docs/CUDA.md", r"`aclrtMallocHost`", "`aclrtMallocPinned`", "no function aclrtMallocPinned"),
     ("docs/API.md", r"\| 207006 \| .*\n", "", "the table of codes lacks ACL_ERROR_RT_NO_PERMISSION"),
