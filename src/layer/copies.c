@@ -254,7 +254,8 @@ static void written_follow(struct am_call *call, struct am_work *work)
             am_bytes_carry(p->bytes, p->at, from->bytes, from->at, p->size);
         else if (p->is_write)
             am_bytes_write(p->bytes, p->at, p->size);
-        else if (!is_pending && (!to_device || to->bytes->is_exported) &&
+        else if (!is_pending && !work->is_incomplete &&
+                 (!to_device || to->bytes->is_exported) &&
                  am_bytes_unwritten(p->bytes, p->at, p->size, &at))
             report_unwritten(call, p, at);
     }

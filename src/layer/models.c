@@ -479,16 +479,20 @@ void am_after_capture_begin(struct am_call *call)
     lane_add(model, agent);
 }
 
-/* The call failed: whether that ended the capture without a model, or will. */
+/*
+ * The call failed: whether that ended the capture without a model, or will.  If another call has
+ * just ended the capture, that call reports it.
+ */
 static bool is_lost_by(struct am_call *call, const struct am_model *model)
 {
+    const void *origin = (const void *)(uintptr_t)model->origin->handle;
     uint64_t handle;
-    aclmdlRICaptureStatus status =
-        status_of((const void *)(uintptr_t)model->origin->handle, &handle);
+    aclmdlRICaptureStatus status = status_of(origin, &handle);
 
     return status == ACL_MODEL_RI_CAPTURE_STATUS_INVALIDATED ||
            (status == ACL_MODEL_RI_CAPTURE_STATUS_NONE &&
-            call->id == AM_API_aclmdlRICaptureEnd);
+            call->id == AM_API_aclmdlRICaptureEnd && call->stream == origin &&
+            call->rc != ACL_ERROR_RT_STREAM_NOT_CAPTURED);
 }
 
 void am_capture_leave(struct am_call *call, struct am_agent *agent)

@@ -44,10 +44,12 @@ static void range_replay(struct am_call *call, struct am_work *work,
                 am_report_freed(call, AM_KIND_use_after_free, area, addr,
                                 range->is_write ? "what the model writes"
                                                 : "what the model reads");
+            work->is_incomplete = true;
             return;
         }
         if (area->serial != range->serial && area->kind != AM_OBJECT_MAPPING) {
             report_reused(call, range, area);
+            work->is_incomplete = true;
             return;
         }
         n = area->key + area->size - addr < size ? area->key + area->size - addr : size;

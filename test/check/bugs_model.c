@@ -56,6 +56,26 @@ static void block_freed(bool is_fixed)
     MUST(aclrtDestroyStream(stream));
 }
 
+/* The source was never written, but nothing shows that its bytes leave the device. */
+static void target_freed(bool is_fixed)
+{
+    aclrtStream stream = stream_open();
+    void *from, *to;
+    aclmdlRI model;
+
+    MUST(aclrtMalloc(&from, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
+    MUST(aclrtMalloc(&to, SIZE, ACL_MEM_MALLOC_HUGE_FIRST));
+    model = capture_copy(stream, to, from, ACL_MEMCPY_DEVICE_TO_DEVICE);
+    if (!is_fixed)
+        free_block(to);
+    replay(model, stream);
+    MUST(aclmdlRIDestroy(model));
+    if (is_fixed)
+        free_block(to);
+    MUST(aclrtFree(from));
+    MUST(aclrtDestroyStream(stream));
+}
+
 /* The addresses show memory again, but not the memory of the capture. */
 static void block_reused(bool is_fixed)
 {
@@ -340,6 +360,31 @@ static void origin_destroyed(bool is_fixed)
     MUST(aclrtDestroyStream(other));
 }
 
+static void end_other(void *other)
+{
+    aclmdlRI model;
+
+    (void)aclmdlRICaptureEnd(other, &model);
+}
+
+/* The end of another stream is refused while the first stream is destroyed. */
+static void destroyed_meanwhile(bool is_fixed)
+{
+    aclrtStream stream = stream_open(), other = stream_open();
+    aclmdlRICaptureStatus status;
+    aclmdlRI model;
+
+    begin_capture(stream);
+    MUST(aclmdlRICaptureGetInfo(stream, &status, &model));
+    MUST(aclmdlRIDestroyRegisterCallback(model, end_other, other));
+    if (is_fixed) {
+        MUST(aclmdlRICaptureEnd(stream, &model));
+        MUST(aclmdlRIDestroy(model));
+    }
+    MUST(aclrtDestroyStream(stream));
+    MUST(aclrtDestroyStream(other));
+}
+
 /* The side stream does not come back. */
 static void not_joined(bool is_fixed)
 {
@@ -539,6 +584,8 @@ static void all_right(bool is_fixed)
 const struct bug model_bugs[] = {
     BUG("model/block-freed", block_freed, "use-after-free", "what the model reads",
         "free_block"),
+    BUG("model/target-freed", target_freed, "use-after-free", "what the model writes",
+        "free_block", .options = "--check all"),
     BUG("model/block-reused", block_reused, "use-after-free",
         "was freed after the capture", "free_block"),
     BUG("model/mapping-gone", mapping_gone, "use-after-free", "was unmapped before",
@@ -562,6 +609,8 @@ const struct bug model_bugs[] = {
     BUG("model/waited-inside", waited_inside, "capture-lost", "failed with 107027",
         "begin_capture"),
     BUG("model/origin-destroyed", origin_destroyed, "capture-lost",
+        "ended, and the capture", "begin_capture"),
+    BUG("model/destroyed-meanwhile", destroyed_meanwhile, "capture-lost",
         "ended, and the capture", "begin_capture"),
     BUG("model-streams/not-joined", not_joined, "capture-lost", "failed with 107025",
         "begin_capture"),
