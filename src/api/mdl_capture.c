@@ -126,7 +126,8 @@ aclError am_aclmdlRICaptureTaskUpdateEnd(aclrtStream handle)
 static aclError complete_check(const struct am_model *model)
 {
     AM_REQUIRE(model->is_complete, ACL_ERROR_RT_MODEL_CAPTURED,
-               "model %u is not complete; call aclmdlRICaptureEnd first", model->id);
+               "model %u is not complete; call %s first", model->id,
+               am_model_end_name(model));
     return ACL_SUCCESS;
 }
 

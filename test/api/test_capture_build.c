@@ -116,7 +116,10 @@ static void a_build_ends_when_the_work_of_each_stream_has_ended(void **state)
     assert_refused(aclmdlRIBuildEnd(model, NULL), ACL_ERROR_RT_PARAM_INVALID,
                    "aclmdlRIEndTask");
     assert_acl(aclmdlRIUnbindStream(model, stream), ACL_ERROR_RT_MODEL_CAPTURED);
-    assert_acl(aclmdlRIExecute(model, -1), ACL_ERROR_RT_MODEL_CAPTURED);
+    assert_refused(aclmdlRIExecute(model, -1), ACL_ERROR_RT_MODEL_CAPTURED,
+                   "call aclmdlRIBuildEnd first");
+    assert_refused(aclmdlRIDebugPrint(model), ACL_ERROR_RT_MODEL_CAPTURED,
+                   "call aclmdlRIBuildEnd first");
     assert_acl_ok(aclmdlRIEndTask(model, stream));
     assert_acl(mark_on(stream, &marks, 'x'), ACL_ERROR_RT_PARAM_INVALID);
     assert_bad_arg(aclmdlRIBuildEnd(model, &marks), "reserve");

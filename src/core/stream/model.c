@@ -22,6 +22,11 @@ aclError am_model_get(void *handle, struct am_model **ret_model)
     return ACL_SUCCESS;
 }
 
+const char *am_model_end_name(const struct am_model *model)
+{
+    return model->is_built ? "aclmdlRIBuildEnd" : "aclmdlRICaptureEnd";
+}
+
 aclError am_model_make(int32_t device, struct am_model **ret_model)
 {
     struct am_model *model = am_named_alloc(AM_KIND_MODEL, sizeof *model);

@@ -158,6 +158,8 @@ void am_model_finish(struct am_model *model);
 void am_model_add_part(struct am_model *model, struct am_model_part *part);
 
 aclError am_model_get(void *handle, struct am_model **ret_model);
+/* The call that completes the model. */
+const char *am_model_end_name(const struct am_model *model);
 void am_model_put(struct am_model *model);
 
 /* ---- replay.c ---- */
