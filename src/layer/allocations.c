@@ -184,6 +184,11 @@ AM_BEFORE(use_pool, aclrtMemPoolTrimTo)
     am_handle_use(call, AM_OBJECT_POOL, a->memPool, "memPool");
 }
 
+AM_BEFORE(use_context, aclrtSetCurrentContext)
+{
+    am_handle_use(call, AM_OBJECT_CONTEXT, a->context, "context");
+}
+
 /* ---- made ---- */
 
 struct am_object *am_call_made(struct am_call *call, enum am_object_kind kind,

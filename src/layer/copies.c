@@ -300,11 +300,14 @@ static void descs_forget(uint64_t addr, uint64_t size)
 
 /* ---- the hooks ---- */
 
-/* The stream's agent, where the function has a stream. */
+/* The stream's agent, where the function has a stream; a destroyed stream is reported. */
 static void stream_resolve(struct am_call *call)
 {
-    if (call->stream != NULL)
-        am_call_ref_agent(call, am_agent_find(call, call->stream));
+    if (call->stream == NULL)
+        return;
+    am_call_ref_agent(call, am_agent_find(call, call->stream));
+    if (call->agent == NULL)
+        am_before_use_stream(call);
 }
 
 /* The program may poll values; call->agent is NULL: the copy is done. */
@@ -628,12 +631,17 @@ AM_BEFORE(memcpy_offset, aclrtMemcpyAsyncWithOffset)
 
 /* ---- pools ---- */
 
+AM_BEFORE(pool_malloc, aclrtMemPoolMallocAsync)
+{
+    stream_resolve(call);
+    am_handle_use(call, AM_OBJECT_POOL, a->memPool, "memPool");
+}
+
 AM_AFTER(pool_malloc, aclrtMemPoolMallocAsync)
 {
-    struct am_object *object;
+    struct am_object *object =
+        am_call_made(call, AM_OBJECT_POOL_BLOCK, a->ptr, a->size);
 
-    stream_resolve(call);
-    object = am_call_made(call, AM_OBJECT_POOL_BLOCK, a->ptr, a->size);
     if (object != NULL)
         am_object_count(call, object);
 }

@@ -123,6 +123,73 @@ static void stream_that_is_gone(bool is_fixed)
         synchronize_it(stream);
 }
 
+MISTAKE void fill_on_it(void *block, aclrtStream stream)
+{
+    aclrtMemsetAsync(block, 64, 1, 64, stream);
+}
+
+static void stream_of_a_fill_that_is_gone(bool is_fixed)
+{
+    aclrtStream stream = stream_open();
+    void *block = block_open(64);
+
+    if (is_fixed)
+        fill_on_it(block, stream);
+    MUST(aclrtDestroyStream(stream));
+    if (!is_fixed)
+        fill_on_it(block, stream);
+    MUST(aclrtFree(block));
+}
+
+MISTAKE void set_context(aclrtContext context)
+{
+    aclrtSetCurrentContext(context);
+}
+
+static void context_that_is_gone(bool is_fixed)
+{
+    aclrtContext first;
+    aclrtContext context;
+
+    MUST(aclrtGetCurrentContext(&first));
+    MUST(aclrtCreateContext(&context, 0));
+    MUST(aclrtSetCurrentContext(first));
+    if (is_fixed)
+        set_context(context);
+    MUST(aclrtSetCurrentContext(first));
+    MUST(aclrtDestroyContext(context));
+    if (!is_fixed)
+        set_context(context);
+}
+
+MISTAKE void allocate_from_it(aclrtMemPool pool, aclrtStream stream)
+{
+    void *block;
+
+    if (aclrtMemPoolMallocAsync(&block, 64, pool, stream) == ACL_SUCCESS)
+        MUST(aclrtMemPoolFreeAsync(block, stream));
+}
+
+static void pool_that_is_gone(bool is_fixed)
+{
+    aclrtMemPoolProps props = {
+        .maxSize = CHUNK,
+        .allocType = ACL_MEM_ALLOCATION_TYPE_PINNED,
+        .handleType = ACL_MEM_HANDLE_TYPE_NONE,
+        .location = {.id = 0, .type = ACL_MEM_LOCATION_TYPE_DEVICE}};
+    aclrtStream stream = stream_open();
+    aclrtMemPool pool;
+
+    MUST(aclrtMemPoolCreate(&pool, &props));
+    if (is_fixed)
+        allocate_from_it(pool, stream);
+    MUST(aclrtSynchronizeStream(stream));
+    MUST(aclrtMemPoolDestroy(pool));
+    if (!is_fixed)
+        allocate_from_it(pool, stream);
+    MUST(aclrtDestroyStream(stream));
+}
+
 MISTAKE void record_it(aclrtEvent event, aclrtStream stream)
 {
     aclrtRecordEvent(event, stream);
@@ -432,6 +499,12 @@ const struct bug life_bugs[] = {
         "the block of 1000 bytes", "free_block"),
     BUG("stale-handle/stream", stream_that_is_gone, "stale-handle", "was freed before",
         "synchronize_it"),
+    BUG("stale-handle/fill", stream_of_a_fill_that_is_gone, "stale-handle",
+        "stream is stream", "fill_on_it"),
+    BUG("stale-handle/context", context_that_is_gone, "stale-handle",
+        "context is context", "set_context"),
+    BUG("stale-handle/pool", pool_that_is_gone, "stale-handle", "memPool is pool",
+        "allocate_from_it"),
     BUG("stale-handle/event", event_that_is_gone, "stale-handle", "event is event 0x",
         "record_it"),
     BUG("stale-handle/phys", handle_that_is_gone, "stale-handle",
