@@ -36,6 +36,7 @@ struct function {
     uint64_t n_calls;           /* of that thread, at the launch */
     uint64_t n_polls;           /* the same */
     uint64_t serial;            /* counts what was made; what function_run() gets */
+    uint64_t reporter; /* of a callback: the thread that runs it; 0: any thread */
     uint64_t captured; /* of a replay: the captured function's serial; 0: it is of none */
     bool is_declared;  /* a declaration names its memory (aclmem/access.h) */
 };
@@ -49,6 +50,7 @@ struct am_captured_function {
     uint64_t serial;
     void (*run)(void *arg);
     void *arg;
+    uint64_t reporter;
     bool is_waited_for;
     bool is_declared;
 };
@@ -162,10 +164,25 @@ static bool function_is_next(const struct function *function)
     return function->end == NULL || (wait != NULL && wait->record == function->end);
 }
 
+/* Whether a call waits for a callback that this thread can only run after the function. */
+static bool is_in_the_way(void)
+{
+    uint64_t self = (uint64_t)pthread_self();
+    const struct function *function;
+
+    TAILQ_FOREACH (function, &functions, link) {
+        if (function->reporter == self && function->end != NULL &&
+            function->end->is_needed && function_is_next(function))
+            return true;
+    }
+    return false;
+}
+
 /*
  * A function may notify the host, which knows from then on that the work before the function
  * is done.  So that no access of the host depends on how fast the function was, the function
- * is held until the thread that queued it needs it: a call waits for it, or polls; the thread
+ * is held until the thread that queued it needs it: a call waits for it, or for a later
+ * callback of the same thread, or polls; the thread
  * has ended, or has made CALLS_MAX calls; or the thread waits without a call.  The last
  * is assumed when the thread sleeps, or runs, for a while without a call.  No call is known
  * to need a function that is not next.
@@ -187,7 +204,8 @@ static void function_hold_locked(const struct function *function)
            launcher->n_calls - launcher->n_polls <
                function->n_calls - function->n_polls + CALLS_MAX) {
         am_waits_mark();
-        if (function->end != NULL && function->end->is_needed)
+        if ((function->end != NULL && function->end->is_needed) ||
+            (function->reporter != 0 && is_in_the_way()))
             return;
         idle_sample(&idle, launcher);
         if (idle.outside >= no_call || idle.inside >= IN_CALL) {
@@ -342,16 +360,19 @@ static void function_replace(struct am_call *call, const struct function *functi
 }
 
 /* Before the call, since the function may run before the call returns. */
-static void function_make(struct am_call *call, void (**run)(void *), void **arg,
-                          bool is_waited_for)
+static struct function *function_make(struct am_call *call, void (**run)(void *),
+                                      void **arg, bool is_waited_for)
 {
+    struct function *function;
+
     if (*run == NULL)
-        return;
+        return NULL;
     am_before_use_stream(call);
     am_call_ref_agent(call,
                       call->stream != NULL ? am_agent_find(call, call->stream) : NULL);
-    function_replace(call, function_queue(call, call->agent, *run, *arg, is_waited_for),
-                     run, arg);
+    function = function_queue(call, call->agent, *run, *arg, is_waited_for);
+    function_replace(call, function, run, arg);
+    return function;
 }
 
 static void declared_make(struct am_call *call, void (**run)(void *), void **arg)
@@ -380,7 +401,19 @@ void am_before_callback(struct am_call *call)
     struct am_args_aclrtLaunchCallback *a =
         (struct am_args_aclrtLaunchCallback *)call->args;
 
-    function_make(call, &a->fn, &a->userData, a->blockType == ACL_CALLBACK_BLOCK);
+    struct function *function =
+        function_make(call, &a->fn, &a->userData, a->blockType == ACL_CALLBACK_BLOCK);
+
+    if (function != NULL && call->agent != NULL)
+        function->reporter = call->agent->reporter;
+}
+
+AM_AFTER(subscribe, aclrtSubscribeReport)
+{
+    struct am_agent *agent = am_agent_find(call, call->stream);
+
+    if (call->rc == ACL_SUCCESS && agent != NULL)
+        agent->reporter = a->threadId;
 }
 
 void am_after_function(struct am_call *call)
@@ -442,6 +475,7 @@ static void captured_run(void *arg)
 }
 
 struct am_captured_function *am_captured_function_make(void (**run)(void *), void **arg,
+                                                       uint64_t reporter,
                                                        bool is_waited_for,
                                                        bool is_declared)
 {
@@ -453,6 +487,7 @@ struct am_captured_function *am_captured_function_make(void (**run)(void *), voi
     *captured = (struct am_captured_function){.serial = am_serial_next(),
                                               .run = *run,
                                               .arg = *arg,
+                                              .reporter = reporter,
                                               .is_waited_for = is_waited_for,
                                               .is_declared = is_declared};
     LIST_INSERT_HEAD(&captured_functions[captured->serial % BUCKETS], captured, link);
@@ -475,8 +510,10 @@ void am_captured_function_queue(struct am_call *call, struct am_agent *agent,
     struct function *function = function_queue(call, agent, captured->run, captured->arg,
                                                captured->is_waited_for);
 
-    if (function != NULL)
-        function->captured = captured->serial;
+    if (function == NULL)
+        return;
+    function->captured = captured->serial;
+    function->reporter = captured->reporter;
 }
 
 void am_captured_function_cancel(const struct am_captured_function *captured)

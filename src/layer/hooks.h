@@ -67,9 +67,10 @@ struct am_captured_function;
 /*
  * A function that a capture stores: the library gets another one, which runs the function
  * of the oldest replay.  NULL: no memory, and the library gets the program's.  is_declared:
- * a declaration names its memory (aclmem/access.h).
+ * a declaration names its memory (aclmem/access.h).  reporter: see struct am_agent.
  */
 struct am_captured_function *am_captured_function_make(void (**run)(void *), void **arg,
+                                                       uint64_t reporter,
                                                        bool is_waited_for,
                                                        bool is_declared);
 /* NULL: no effect. */

@@ -298,7 +298,7 @@ bool am_capture_before(struct am_call *call)
         struct am_args_aclrtLaunchHostFunc *a =
             (struct am_args_aclrtLaunchHostFunc *)call->args;
 
-        call->value = (uintptr_t)am_captured_function_make(&a->fn, &a->args, true,
+        call->value = (uintptr_t)am_captured_function_make(&a->fn, &a->args, 0, true,
                                                            call->is_declared);
         return false;
     }
@@ -307,7 +307,8 @@ bool am_capture_before(struct am_call *call)
             (struct am_args_aclrtLaunchCallback *)call->args;
 
         call->value = (uintptr_t)am_captured_function_make(
-            &a->fn, &a->userData, a->blockType == ACL_CALLBACK_BLOCK, false);
+            &a->fn, &a->userData, call->agent->reporter,
+            a->blockType == ACL_CALLBACK_BLOCK, false);
         return false;
     }
     case AM_API_aclrtValueWrite:

@@ -85,6 +85,7 @@ struct am_agent {
     uint32_t number;
     uint64_t handle; /* of the stream; 0: it was destroyed */
     uint64_t context;
+    uint64_t reporter; /* the thread that runs its callbacks; 0: none */
     int16_t device;
     bool is_default;       /* a default stream: it has no object */
     bool is_never_waited;  /* synchronising it returns at once */

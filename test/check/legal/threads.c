@@ -438,6 +438,33 @@ static void callbacks_that_do_not_block(bool is_fixed)
     callbacks(ACL_CALLBACK_NO_BLOCK);
 }
 
+/*
+ * A callback that blocks runs in the thread of callbacks that do not block: a call that waits
+ * for the first waits for the second, too.  The limit ends a call that waits seconds for each.
+ */
+static void callbacks_of_both_kinds(bool is_fixed)
+{
+    struct job job;
+    atomic_int n = 0;
+    pthread_t thread;
+
+    job_open(&job);
+    if (pthread_create(&thread, NULL, process_reports, &job) != 0)
+        abort();
+    MUST(aclrtSubscribeReport((uint64_t)thread, job.stream));
+    for (int i = 0; i < 20; i++) {
+        fill(&job);
+        MUST(aclrtLaunchCallback(count_up, &n,
+                                 i % 2 != 0 ? ACL_CALLBACK_BLOCK : ACL_CALLBACK_NO_BLOCK,
+                                 job.stream));
+    }
+    MUST(aclrtSynchronizeStreamWithTimeout(job.stream, 10000));
+    job.is_done = 1;
+    MUST(aclrtUnSubscribeReport((uint64_t)thread, job.stream));
+    pthread_join(thread, NULL);
+    job_close(&job);
+}
+
 /* ---- contexts and devices ---- */
 
 static void *own_context(void *arg)
@@ -633,6 +660,7 @@ const struct bug legal_threads[] = {
           "--check all --stall-timeout 0"),
     LEGAL("callbacks_that_block", callbacks_that_block),
     LEGAL("callbacks_that_do_not_block", callbacks_that_do_not_block),
+    LEGAL("callbacks_of_both_kinds", callbacks_of_both_kinds),
     LEGAL("threads_with_contexts", threads_with_contexts),
     LEGAL("contexts_in_turn", contexts_in_turn),
     LEGAL("streams_end_with_their_context", streams_end_with_their_context),
