@@ -637,13 +637,27 @@ AM_BEFORE(pool_malloc, aclrtMemPoolMallocAsync)
     am_handle_use(call, AM_OBJECT_POOL, a->memPool, "memPool");
 }
 
+/*
+ * The memory may be that of a block which the stream frees behind queued work: then the new
+ * block is for later work of the stream only.
+ */
 AM_AFTER(pool_malloc, aclrtMemPoolMallocAsync)
 {
+    const struct am_object *before =
+        call->rc == ACL_SUCCESS ? am_freed_area_find((uintptr_t)*a->ptr) : NULL;
+    struct am_access access;
+    bool is_in_use = before != NULL && before->kind == AM_OBJECT_POOL_BLOCK &&
+                     am_area_is_in_use(before, &access);
     struct am_object *object =
         am_call_made(call, AM_OBJECT_POOL_BLOCK, a->ptr, a->size);
 
-    if (object != NULL)
-        am_object_count(call, object);
+    if (object == NULL)
+        return;
+    am_object_count(call, object);
+    if (call->agent == NULL || !is_in_use)
+        return;
+    am_work_piece(work_of(call), object, 0, object->size, true);
+    am_work_queue(call->work);
 }
 
 AM_BEFORE(pool_free, aclrtMemPoolFreeAsync)

@@ -6,8 +6,10 @@
 #include "layer/hooks.h"
 #include "layer/order.h"
 
-static const char *verb(bool is_write, bool is_past)
+static const char *verb(struct am_site site, bool is_write, bool is_past)
 {
+    if (site.api == AM_API_aclrtMemPoolMallocAsync)
+        return is_past ? "allocated" : "allocates";
     if (is_past)
         return is_write ? "wrote" : "read";
     return is_write ? "writes" : "reads";
@@ -44,10 +46,11 @@ void am_report_race(const struct am_piece *piece, uint64_t at, const struct am_w
     am_finding_begin(&f, is_free ? AM_KIND_free_in_use : AM_KIND_race,
                      "%s %s byte %" PRIu64 " of the %s of %s at 0x%" PRIx64
                      " which %s %s, and nothing orders the two",
-                     who, is_free ? "frees" : verb(piece->is_write, false), at,
-                     am_object_name(piece->bytes->kind),
+                     who, is_free ? "frees" : verb(work->site, piece->is_write, false),
+                     at, am_object_name(piece->bytes->kind),
                      am_size_text(piece->bytes->size, size, sizeof size),
-                     piece->addr - piece->at, before, verb(other->is_write, true));
+                     piece->addr - piece->at, before,
+                     verb(other->site, other->is_write, true));
     f.advice =
         number != 0 && other->agent != 0
             ? "record an event behind the first and let the other stream wait for it"

@@ -115,6 +115,35 @@ MISTAKE void write_on(aclrtStream stream, void *device, size_t size)
     MUST(aclrtMemsetAsync(device, size, 2, size, stream));
 }
 
+/* Two streams use one memory of a pool, the second one after a free and an allocation. */
+static void pool_block_of_another_stream(bool is_fixed)
+{
+    aclrtMemPoolProps props = {
+        .maxSize = CHUNK,
+        .allocType = ACL_MEM_ALLOCATION_TYPE_PINNED,
+        .handleType = ACL_MEM_HANDLE_TYPE_NONE,
+        .location = {.id = 0, .type = ACL_MEM_LOCATION_TYPE_DEVICE}};
+    aclrtStream first = stream_open();
+    aclrtStream second = stream_open();
+    aclrtMemPool pool;
+    void *block;
+
+    MUST(aclrtMemPoolCreate(&pool, &props));
+    MUST(aclrtMemPoolMallocAsync(&block, 4096, pool, first));
+    write_on(first, block, 4096);
+    MUST(aclrtMemPoolFreeAsync(block, first));
+    MUST(aclrtMemPoolMallocAsync(&block, 4096, pool, first));
+    if (is_fixed)
+        MUST(aclrtSynchronizeStream(first));
+    write_on(second, block, 4096);
+    MUST(aclrtSynchronizeStream(second));
+    MUST(aclrtMemPoolFreeAsync(block, first));
+    MUST(aclrtSynchronizeStream(first));
+    MUST(aclrtMemPoolDestroy(pool));
+    MUST(aclrtDestroyStream(first));
+    MUST(aclrtDestroyStream(second));
+}
+
 /* One memory at two addresses. */
 static void two_addresses(bool is_fixed)
 {
@@ -822,6 +851,7 @@ const struct bug order_bugs[] = {
     BUG("free-in-use/value", word_freed, "free-in-use", "writes it", "free_word"),
     BUG("free-in-use/value-wait", waited_word_freed, "free-in-use", "reads it",
         "free_word"),
+    BUG("race/pool", pool_block_of_another_stream, "race", "allocated", "write_on"),
     BUG("race/persistent", persistent_stream, "race", "the host reads", "read_now"),
     BUG("none/halves", halves_of_a_block, "", "", ""),
     BUG("none/destroyed", destroyed_stream, "", "", ""),
