@@ -79,6 +79,7 @@ AM_AFTER(context, aclrtCreateContext)
 
 AM_BEFORE(destroy_context, aclrtDestroyContext)
 {
+    am_handle_end(call, AM_OBJECT_CONTEXT, a->context, "context");
     if (a->context != NULL)
         am_waits_begin(call, (struct am_awaited){.context = (uintptr_t)a->context});
 }

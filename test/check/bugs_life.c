@@ -162,6 +162,24 @@ static void context_that_is_gone(bool is_fixed)
         set_context(context);
 }
 
+MISTAKE void destroy_context(aclrtContext context)
+{
+    aclrtDestroyContext(context);
+}
+
+static void context_twice(bool is_fixed)
+{
+    aclrtContext first;
+    aclrtContext context;
+
+    MUST(aclrtGetCurrentContext(&first));
+    MUST(aclrtCreateContext(&context, 0));
+    MUST(aclrtSetCurrentContext(first));
+    MUST(aclrtDestroyContext(context));
+    if (!is_fixed)
+        destroy_context(context);
+}
+
 MISTAKE void allocate_from_it(aclrtMemPool pool, aclrtStream stream)
 {
     void *block;
@@ -491,6 +509,8 @@ const struct bug life_bugs[] = {
         "unmap_it"),
     BUG("double-free/stream", stream_twice, "double-free", "stream is stream 0x",
         "destroy_it"),
+    BUG("double-free/context", context_twice, "double-free", "context is context",
+        "destroy_context"),
     BUG("double-free/pinned", pinned_twice, "double-free", "the pinned block of 64 bytes",
         "free_pinned"),
     BUG("double-free/release", released_twice, "double-free",
