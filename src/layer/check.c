@@ -16,6 +16,7 @@
 #include "base/error.h"
 #include "base/refusal.h"
 #include "base/options.h"
+#include "core/watch.h"
 #include "layer/bytes.h"
 #include "layer/effects.h"
 #include "layer/quarantine.h"
@@ -274,6 +275,19 @@ static const struct am_api check_table = {
 #undef AM_CALL
 };
 
+/* What the program meant: also memory that was freed, or the block before the address. */
+static struct am_object *touched_find(uintptr_t addr)
+{
+    struct am_object *object = am_area_find(addr);
+    struct am_watch_place place;
+
+    if (object == NULL)
+        object = am_freed_area_find(addr);
+    if (object == NULL && am_watch_find(addr, &place))
+        object = am_area_find(place.start);
+    return object;
+}
+
 /*
  * The program dies of this fault; the report may allocate, which the handler's rules would
  * forbid a program that goes on.
@@ -284,6 +298,7 @@ static bool touch_report(uintptr_t addr, uintptr_t instruction)
     struct am_site site = {.api = AM_API_COUNT};
     struct am_object *object;
     bool is_reported;
+    bool is_unmapped;
     char text[160];
 
     if (!am_kind_is_on(AM_KIND_device_touch) || !am_check_lock_try())
@@ -295,17 +310,23 @@ static bool touch_report(uintptr_t addr, uintptr_t instruction)
         am_check_unlock();
         return is_reported;
     }
-    object = am_area_find(addr);
+    object = touched_find(addr);
     if (object == NULL) {
         am_check_unlock();
         return false;
     }
-    am_finding_begin(&f, AM_KIND_device_touch, "the program touched %s%s on device %d",
+    is_unmapped = object->is_freed && object->kind == AM_OBJECT_MAPPING;
+    am_finding_begin(&f, AM_KIND_device_touch, "the program touched %s%s on device %d%s",
                      addr == object->key ? "byte 0 of " : "",
-                     am_object_text(object, addr, text, sizeof text), object->device);
+                     am_object_text(object, addr, text, sizeof text), object->device,
+                     is_unmapped        ? ", which was unmapped before"
+                     : object->is_freed ? ", which was freed before"
+                                        : "");
     f.advice = "copy it (aclrtMemcpy), ask for a view (aclmem_host_view), or set "
                "ACLMEM_ISOLATE=0";
     am_finding_at(&f, "touched here", site);
+    if (object->is_freed)
+        am_finding_at(&f, is_unmapped ? "unmapped here" : "freed here", object->freed);
     am_finding_at(&f, "made here", object->made);
     am_finding_report(&f);
     am_findings_close(am_counter_sum(&am_check.n_calls), am_check.n_refused);

@@ -102,7 +102,8 @@ static void fault_explain(int number, siginfo_t *info, void *context)
     } else if (addr < AM_NULL_MAX && report != NULL) {
         report(addr, instruction_of(context));
     } else if (info->si_code == SEGV_ACCERR && am_watch_is_reserved(addr)) {
-        reserved_print(addr);
+        if (report == NULL || !report(addr, instruction_of(context)))
+            reserved_print(addr);
     }
 }
 

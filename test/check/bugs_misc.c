@@ -229,6 +229,36 @@ static void write_of_a_pointer_that_looks_like_one_of_the_host(bool is_fixed)
     MUST(aclrtFree(block));
 }
 
+static void read_behind_a_block(bool is_fixed)
+{
+    void *block = block_open(4096);
+
+    if (!is_fixed)
+        read_byte((char *)block + 4101);
+    MUST(aclrtFree(block));
+}
+
+static void write_freed_block(bool is_fixed)
+{
+    void *block = block_open(64);
+
+    MUST(aclrtFree(block));
+    if (!is_fixed)
+        write_byte((char *)block + 1);
+}
+
+static void write_unmapped_memory(bool is_fixed)
+{
+    struct chunk chunk = chunk_open();
+    char *va = chunk.va;
+
+    MUST(aclrtUnmapMem(va));
+    if (!is_fixed)
+        write_byte(va + 7);
+    MUST(aclrtFreePhysical(chunk.handle));
+    MUST(aclrtReleaseMemAddress(va));
+}
+
 /* ---- for calls that fail on demand ---- */
 
 /* Does without a block where there is none. */
@@ -285,6 +315,12 @@ const struct bug misc_bugs[] = {
         " of the mapping of 2097152 bytes", "copy_by_libc", .code = 139),
     BUG("device-touch/write", write_of_a_pointer_that_looks_like_one_of_the_host,
         "device-touch", "byte 0 of the block of 64 bytes", "write_byte", .code = 139),
+    BUG("device-touch/behind", read_behind_a_block, "device-touch",
+        "byte 4101 of the block of 4096 bytes", "read_byte", .code = 139),
+    BUG("device-touch/freed", write_freed_block, "device-touch", "was freed before",
+        "write_byte", .code = 139),
+    BUG("device-touch/unmapped", write_unmapped_memory, "device-touch",
+        "byte 7 of the mapping", "write_byte", .code = 139),
     BUG("export-twice/handle", exported_twice, "export-twice", "was exported before",
         "export_again"),
     BUG("export-twice/loop", exported_for_each_importer, "export-twice",
