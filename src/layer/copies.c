@@ -529,13 +529,31 @@ AM_AFTER(value_wait, aclrtValueWait)
     am_work_drop(call->work);
 }
 
+static void freed_check(struct am_call *call, const void *at, const char *argument)
+{
+    uint64_t addr = (uintptr_t)at;
+    struct am_object *object = am_area_find(addr) == NULL ? am_freed_area_find(addr) : NULL;
+
+    if (object != NULL)
+        am_report_freed(call, AM_KIND_use_after_free, object, addr, argument);
+}
+
 AM_BEFORE(cmo, aclrtCmoAsync)
 {
-    struct am_object *object = am_area_find((uintptr_t)a->src);
-
     stream_resolve(call);
-    if (object == NULL && (object = am_freed_area_find((uintptr_t)a->src)) != NULL)
-        am_report_freed(call, AM_KIND_use_after_free, object, (uintptr_t)a->src, "src");
+    freed_check(call, a->src, "src");
+}
+
+/* A hint: it is no access to the bytes, which must exist. */
+AM_BEFORE(prefetch, aclrtMemManagedPrefetchAsync)
+{
+    am_before_use_stream(call);
+    freed_check(call, a->ptr, "ptr");
+}
+
+AM_BEFORE(managed_attr, aclrtMemManagedGetAttr)
+{
+    freed_check(call, a->ptr, "ptr");
 }
 
 AM_BEFORE(cmo_set_desc, aclrtCmoSetDesc)
