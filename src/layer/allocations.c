@@ -445,12 +445,8 @@ AM_AFTER(pool, aclrtMemPoolCreate)
 
 /* ---- freed ---- */
 
-/*
- * Frees a live area that starts at addr, of one of two kinds; reports memory in use and
- * what was freed before.
- */
-static void area_free(struct am_call *call, uint64_t addr, enum am_object_kind kind,
-                      enum am_object_kind or_kind, const char *argument)
+void am_area_end(struct am_call *call, uint64_t addr, enum am_object_kind kind,
+                 enum am_object_kind or_kind, const char *argument)
 {
     bool waits = call->record != NULL; /* then it frees */
     struct am_object *object = am_area_find(addr);
@@ -498,7 +494,7 @@ static void block_quarantine(struct am_call *call)
 
 AM_BEFORE(free, aclrtFree)
 {
-    area_free(call, (uintptr_t)a->devPtr, AM_OBJECT_BLOCK, AM_OBJECT_MANAGED, "devPtr");
+    am_area_end(call, (uintptr_t)a->devPtr, AM_OBJECT_BLOCK, AM_OBJECT_MANAGED, "devPtr");
     block_quarantine(call);
 }
 
@@ -511,7 +507,7 @@ static void free_synced(struct am_call *call, uint64_t addr, enum am_object_kind
     if (object != NULL && object->device >= 0)
         call->device = object->device;
     am_before_sync_device(call);
-    area_free(call, addr, kind, or_kind, argument);
+    am_area_end(call, addr, kind, or_kind, argument);
 }
 
 AM_BEFORE(free_sync, aclrtFree)
@@ -536,7 +532,7 @@ static void lead_remove(struct am_call *call)
 
 AM_BEFORE(free_host, aclrtFreeHost)
 {
-    area_free(call, (uintptr_t)a->hostPtr, AM_OBJECT_HOST, AM_OBJECT_HOST, "hostPtr");
+    am_area_end(call, (uintptr_t)a->hostPtr, AM_OBJECT_HOST, AM_OBJECT_HOST, "hostPtr");
     lead_remove(call);
     block_quarantine(call);
 }
@@ -576,7 +572,8 @@ void am_after_unregister(struct am_call *call)
 
 AM_BEFORE(unmap, aclrtUnmapMem)
 {
-    area_free(call, (uintptr_t)a->virPtr, AM_OBJECT_MAPPING, AM_OBJECT_MAPPING, "virPtr");
+    am_area_end(call, (uintptr_t)a->virPtr, AM_OBJECT_MAPPING, AM_OBJECT_MAPPING,
+                "virPtr");
 }
 
 AM_BEFORE(release, aclrtReleaseMemAddress)

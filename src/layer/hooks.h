@@ -43,6 +43,13 @@ typedef void (*am_hook)(struct am_call *call);
 struct am_object *am_call_made(struct am_call *call, enum am_object_kind kind,
                                void *const *out, uint64_t size);
 
+/*
+ * The same: frees a live area that starts at addr, of one of two kinds; reports memory in use
+ * and what was freed before.
+ */
+void am_area_end(struct am_call *call, uint64_t addr, enum am_object_kind kind,
+                 enum am_object_kind or_kind, const char *argument);
+
 /* shares.c: the free of the object succeeded: imports of it are stale from now on. */
 void am_share_freed(const struct am_object *object);
 

@@ -237,7 +237,6 @@ AM_BEFORE(close_key, aclrtIpcMemClose)
 {
     struct am_object *object = share_find(key_number(a->key), true);
 
-    am_call_ref_object(call, object);
     if (object != NULL)
-        am_object_free(call, object);
+        am_area_end(call, object->key, AM_OBJECT_KEY, AM_OBJECT_KEY, "key");
 }

@@ -607,6 +607,31 @@ static void imported_by_key(bool is_fixed)
     MUST(aclrtFree(block));
 }
 
+MISTAKE void close_it(const char *key)
+{
+    MUST(aclrtIpcMemClose(key));
+}
+
+/* The import ends while a stream uses its address. */
+static void import_closed(bool is_fixed)
+{
+    aclrtStream stream = stream_open();
+    void *block = block_open(CHUNK);
+    char key[ACL_IPC_HANDLE_SIZE];
+    void *imported;
+
+    MUST(aclrtIpcMemGetExportKey(block, CHUNK, key, sizeof key, 1));
+    MUST(aclrtIpcMemImportByKey(&imported, key, 0));
+    write_on(stream, imported, 100);
+    write_on(stream, (char *)block + 100, 100);
+    if (is_fixed)
+        MUST(aclrtSynchronizeStream(stream));
+    close_it(key);
+    MUST(aclrtSynchronizeStream(stream));
+    MUST(aclrtDestroyStream(stream));
+    MUST(aclrtFree(block));
+}
+
 /* Synchronising a persistent stream returns at once. */
 static void persistent_stream(bool is_fixed)
 {
@@ -848,6 +873,8 @@ const struct bug order_bugs[] = {
     BUG("race/value-two", value_of_two_streams, "race", "wrote", "write_on"),
     BUG("race/value-polled", value_polled_too_early, "race", "the host reads",
         "read_now"),
+    BUG("free-in-use/key", import_closed, "free-in-use", "the imported block",
+        "close_it"),
     BUG("free-in-use/value", word_freed, "free-in-use", "writes it", "free_word"),
     BUG("free-in-use/value-wait", waited_word_freed, "free-in-use", "reads it",
         "free_word"),
