@@ -529,13 +529,18 @@ AM_AFTER(value_wait, aclrtValueWait)
     am_work_drop(call->work);
 }
 
-static void freed_check(struct am_call *call, const void *at, const char *argument)
+/* Whether the address has memory. */
+static bool freed_check(struct am_call *call, const void *at, const char *argument)
 {
     uint64_t addr = (uintptr_t)at;
-    struct am_object *object = am_area_find(addr) == NULL ? am_freed_area_find(addr) : NULL;
+    struct am_object *object;
 
+    if (am_area_find(addr) != NULL)
+        return true;
+    object = am_freed_area_find(addr);
     if (object != NULL)
         am_report_freed(call, AM_KIND_use_after_free, object, addr, argument);
+    return false;
 }
 
 AM_BEFORE(cmo, aclrtCmoAsync)
@@ -549,6 +554,15 @@ AM_BEFORE(prefetch, aclrtMemManagedPrefetchAsync)
 {
     am_before_use_stream(call);
     freed_check(call, a->ptr, "ptr");
+}
+
+AM_BEFORE(prefetch_batch, aclrtMemManagedPrefetchBatchAsync)
+{
+    size_t i = 0;
+
+    am_before_use_stream(call);
+    while (a->ptrs != NULL && i < a->count && freed_check(call, a->ptrs[i], "ptrs"))
+        i++;
 }
 
 AM_BEFORE(managed_attr, aclrtMemManagedGetAttr)
@@ -666,8 +680,7 @@ AM_AFTER(pool_malloc, aclrtMemPoolMallocAsync)
     struct am_access access;
     bool is_in_use = before != NULL && before->kind == AM_OBJECT_POOL_BLOCK &&
                      am_area_is_in_use(before, &access);
-    struct am_object *object =
-        am_call_made(call, AM_OBJECT_POOL_BLOCK, a->ptr, a->size);
+    struct am_object *object = am_call_made(call, AM_OBJECT_POOL_BLOCK, a->ptr, a->size);
 
     if (object == NULL)
         return;

@@ -617,6 +617,12 @@ AM_BEFORE(use_model, aclmdlRIDestroy)
     am_call_ref_object(call, am_handle_use(call, AM_OBJECT_MODEL, a->modelRI, "modelRI"));
 }
 
+AM_BEFORE(capture_into, aclmdlRICaptureToModelRIBegin)
+{
+    am_before_use_stream(call);
+    am_handle_use(call, AM_OBJECT_MODEL, a->modelRI, "modelRI");
+}
+
 AM_BEFORE(destroy_model, aclmdlRIDestroy)
 {
     struct am_object *object = am_handle_find(AM_OBJECT_MODEL, a->modelRI);

@@ -482,6 +482,15 @@ void am_after_wait(struct am_call *call)
     am_work_queue(&work);
 }
 
+AM_BEFORE(use_notifies, aclrtNotifyBatchReset)
+{
+    size_t i = 0;
+
+    while (a->notifies != NULL && i < a->num &&
+           am_handle_use(call, AM_OBJECT_NOTIFY, a->notifies[i], "notifies") != NULL)
+        i++; /* the library stops at an invalid handle, too */
+}
+
 AM_AFTER(reset_notifies, aclrtNotifyBatchReset)
 {
     for (size_t i = 0; call->rc == ACL_SUCCESS && i < a->num; i++) {

@@ -208,6 +208,51 @@ static void pool_that_is_gone(bool is_fixed)
     MUST(aclrtDestroyStream(stream));
 }
 
+MISTAKE void reset_them(aclrtNotify *notifies, size_t n)
+{
+    aclrtNotifyBatchReset(notifies, n);
+}
+
+static void notify_that_is_gone(bool is_fixed)
+{
+    aclrtNotify notifies[2];
+
+    for (int i = 0; i < 2; i++)
+        MUST(aclrtCreateNotify(&notifies[i], 0));
+    if (is_fixed)
+        reset_them(notifies, 2);
+    MUST(aclrtDestroyNotify(notifies[1]));
+    if (!is_fixed)
+        reset_them(notifies, 2);
+    MUST(aclrtDestroyNotify(notifies[0]));
+}
+
+MISTAKE void prefetch_them(const void **ptrs, size_t n, aclrtStream stream)
+{
+    aclrtMemManagedLocation device = {.id = 0, .type = ACL_MEM_LOCATIONTYPE_DEVICE};
+    size_t sizes[] = {CHUNK, CHUNK};
+    size_t first = 0;
+
+    aclrtMemManagedPrefetchBatchAsync(ptrs, sizes, n, &device, &first, 1, 0, stream);
+}
+
+static void managed_that_is_gone(bool is_fixed)
+{
+    aclrtStream stream = stream_open();
+    void *block[2];
+
+    for (int i = 0; i < 2; i++)
+        MUST(aclrtMemAllocManaged(&block[i], CHUNK, ACL_RT_MEM_ATTACH_GLOBAL));
+    if (is_fixed)
+        prefetch_them((const void **)block, 2, stream);
+    MUST(aclrtSynchronizeStream(stream));
+    MUST(aclrtFree(block[1]));
+    if (!is_fixed)
+        prefetch_them((const void **)block, 2, stream);
+    MUST(aclrtFree(block[0]));
+    MUST(aclrtDestroyStream(stream));
+}
+
 MISTAKE void record_it(aclrtEvent event, aclrtStream stream)
 {
     aclrtRecordEvent(event, stream);
@@ -525,6 +570,10 @@ const struct bug life_bugs[] = {
         "context is context", "set_context"),
     BUG("stale-handle/pool", pool_that_is_gone, "stale-handle", "memPool is pool",
         "allocate_from_it"),
+    BUG("stale-handle/notifies", notify_that_is_gone, "stale-handle",
+        "notifies is notify", "reset_them"),
+    BUG("use-after-free/prefetch", managed_that_is_gone, "use-after-free",
+        "ptrs is the managed block", "prefetch_them"),
     BUG("stale-handle/event", event_that_is_gone, "stale-handle", "event is event 0x",
         "record_it"),
     BUG("stale-handle/phys", handle_that_is_gone, "stale-handle",

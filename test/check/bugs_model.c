@@ -441,6 +441,24 @@ static void replayed_after_destroy(bool is_fixed)
     MUST(aclrtDestroyStream(stream));
 }
 
+MISTAKE void update_dead(aclmdlRI model)
+{
+    (void)aclmdlRIUpdate(model);
+}
+
+static void updated_after_destroy(bool is_fixed)
+{
+    aclrtStream stream = stream_open();
+    aclmdlRI model = capture_and_keep(stream);
+
+    if (is_fixed)
+        update_dead(model);
+    MUST(aclmdlRIDestroy(model));
+    if (!is_fixed)
+        update_dead(model);
+    MUST(aclrtDestroyStream(stream));
+}
+
 /* ---- branches of conditional tasks ---- */
 
 struct branch {
@@ -618,6 +636,8 @@ const struct bug model_bugs[] = {
         "capture_and_keep"),
     BUG("model/replayed-after-destroy", replayed_after_destroy, "stale-handle",
         "captured model", "execute_dead"),
+    BUG("model/updated-after-destroy", updated_after_destroy, "stale-handle",
+        "captured model", "update_dead"),
     BUG("model-branch/freed", freed_in_a_branch, "use-after-free", "what the model reads",
         "free_block"),
     BUG("model-branch/race", race_with_a_branch, "race", "nothing orders the two",
