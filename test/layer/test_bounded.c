@@ -3,7 +3,8 @@
  *
  * The layer remembers at least the last 65,536 freed objects, and 16,512 more until it counts
  * the frees of each stripe (src/layer/objects.c), so these are made first.  Then a loop must
- * not grow the heap by 32 bytes for each turn.
+ * not grow the heap by 32 bytes for each turn, round after round.  One round may: on a busy machine the
+ * library starts more threads for host functions, which stay, and malloc has an arena for each.
  */
 #include <malloc.h>
 #include <stdlib.h>
@@ -12,6 +13,7 @@
 
 #define N_FREED (65536 + 64 * 258)
 #define N 2000
+#define ROUNDS 4
 #define LIMIT ((size_t)32 * N)
 #define BIG ((size_t)1 << 20)
 
@@ -39,13 +41,16 @@ static void bounded(void (*turn)(int i))
 {
     size_t before;
     size_t after;
+    int n_rounds = 0;
 
     for (int i = 0; i < N / 4; i++)
         turn(i);
-    before = heap_bytes();
-    for (int i = 0; i < N; i++)
-        turn(i);
-    after = heap_bytes();
+    do {
+        before = heap_bytes();
+        for (int i = 0; i < N; i++)
+            turn(i);
+        after = heap_bytes();
+    } while (after > before + LIMIT && ++n_rounds < ROUNDS);
     if (after > before + LIMIT)
         fail_msg("%zu bytes before, %zu after %d turns", before, after, N);
 }
