@@ -193,8 +193,10 @@ static enum am_poll branch_poll(struct am_task *task)
     struct branch *branch = (struct branch *)task;
     enum am_poll poll = AM_POLL_READY;
 
+    task->is_working = true;
     for (unsigned i = 0; i < LOOPS_MAX && poll == AM_POLL_READY && !branch->is_done; i++)
         poll = branch_step(branch);
+    task->is_working = poll != AM_POLL_WAIT;
     return poll == AM_POLL_READY && !branch->is_done ? AM_POLL_AGAIN : poll;
 }
 
@@ -213,6 +215,7 @@ static void branch_rearm(struct am_task *task)
     branch->current = NULL;
     branch->is_done = false;
     branch->rc = ACL_SUCCESS;
+    task->is_working = false;
     task->inner = NULL;
     task->deadline = AM_FOREVER;
 }

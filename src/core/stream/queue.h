@@ -174,6 +174,7 @@ struct am_task {
     bool is_short;      /* may run inline: takes less time than waking a worker */
     bool is_inline;     /* runs in the call that submitted it */
     bool is_first;      /* it has been polled */
+    _Atomic bool is_working; /* its poll executes other tasks, and waits for nothing */
     bool is_warned;     /* a warning said that no queued work can end its wait */
 };
 

@@ -184,7 +184,8 @@ static bool first_can_move(struct am_queue *queue, struct am_source *list,
     else if (task->runner != 0) /* a function that waits here itself does not return */
         can_move = task->runner != (uint64_t)pthread_self();
     else
-        can_move = task->deadline != AM_FOREVER || task->ops->completes_by_itself;
+        can_move = task->is_working || task->deadline != AM_FOREVER ||
+                   task->ops->completes_by_itself;
     if (!can_move && task->runner == 0) {
         walk.has_polled |= queue->runnable.is_polled;
         *ret_n = sources_get(task, list, &is_only);
