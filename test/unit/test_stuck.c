@@ -16,11 +16,11 @@
 #define LONG 9000 /* milliseconds */
 
 static _Atomic uint64_t clock_ns;
+static uint64_t clock_step; /* from one look to the next */
 
-/* Each look takes ten milliseconds; nobody but the test's thread looks. */
 static uint64_t clock_now(void)
 {
-    return atomic_fetch_add(&clock_ns, 10 * AM_MILLISECOND);
+    return atomic_fetch_add(&clock_ns, clock_step);
 }
 
 /* Without workers the thread that waits runs the tasks, so that each step is the test's. */
@@ -29,6 +29,7 @@ static int begin(int (*setup)(void **), void **state)
     int rc = setup(state);
 
     am_sched.setup.n_workers = 0;
+    clock_step = 10 * AM_MILLISECOND;
     return rc;
 }
 
@@ -311,6 +312,72 @@ static void a_wait_with_a_deadline_says_nothing(void **state)
     assert_acl_ok(aclrtDestroyStream(stream));
 }
 
+#define N_LOOPS 1000
+#define STRIDE 8 /* words; the strict rules ask for 64 bytes */
+
+/* The loop goes on while words[0] is not 0, and each turn moves the words down by STRIDE. */
+static aclmdlRI loop_capture(aclrtStream stream, uint64_t *words, uint64_t *other)
+{
+    const size_t size = N_LOOPS * STRIDE * sizeof *words;
+    aclrtStream body = make_stream();
+    aclmdlRICaptureStatus status;
+    aclmdlRICondHandle handle;
+    aclmdlRI model, child, ended;
+    uint64_t *condition;
+
+    assert_acl_ok(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+    assert_acl_ok(aclmdlRICaptureGetInfo(stream, &status, &model));
+    assert_acl_ok(aclmdlRICondHandleCreate(
+        model, 1, ACL_MODEL_RI_COND_HANDLE_ASSIGN_DEFAULT, &handle));
+    assert_acl_ok(aclmdlRICondHandleGetCondPtr(handle, &condition));
+    assert_acl_ok(aclmdlRIAddCondTask(
+        (aclmdlRICondTaskParams){handle, ACL_MODEL_RI_COND_TYPE_WHILE, 1, &child}, stream,
+        0));
+    assert_acl_ok(
+        aclmdlRICaptureToModelRIBegin(body, child, ACL_MODEL_RI_CAPTURE_MODE_GLOBAL));
+    assert_acl_ok(aclrtMemcpyAsync(other, size, words + STRIDE, size,
+                                   ACL_MEMCPY_DEVICE_TO_DEVICE, body));
+    assert_acl_ok(
+        aclrtMemcpyAsync(words, size, other, size, ACL_MEMCPY_DEVICE_TO_DEVICE, body));
+    assert_acl_ok(aclrtMemcpyAsync(condition, sizeof *condition, words, sizeof *words,
+                                   ACL_MEMCPY_DEVICE_TO_DEVICE, body));
+    assert_acl_ok(aclmdlRICaptureEnd(body, &ended));
+    assert_acl_ok(aclmdlRICaptureEnd(stream, &model));
+    assert_acl_ok(aclrtDestroyStream(body));
+    return model;
+}
+
+/* However long it takes: no work of the program is dropped while other work runs. */
+static void a_loop_that_runs_is_no_stalled_wait(void **state)
+{
+    const size_t size = (N_LOOPS + 1) * STRIDE * sizeof(uint64_t);
+    aclrtStream stream = make_stream();
+    uint64_t *words, *other, *on_host;
+    const char *text;
+    aclmdlRI model;
+
+    assert_acl_ok(aclrtMalloc((void **)&words, size, ACL_MEM_MALLOC_HUGE_FIRST));
+    assert_acl_ok(aclrtMalloc((void **)&other, size, ACL_MEM_MALLOC_HUGE_FIRST));
+    assert_acl_ok(aclrtMallocHost((void **)&on_host, size));
+    for (size_t i = 0; i < size / sizeof(uint64_t); i++)
+        on_host[i] = i < N_LOOPS * STRIDE;
+    assert_acl_ok(aclrtMemcpy(words, size, on_host, size, ACL_MEMCPY_HOST_TO_DEVICE));
+    model = loop_capture(stream, words, other);
+    am_sched.setup.n_workers = 1; /* the test's thread waits meanwhile */
+    clock_step = AM_SECOND;
+    time_begin();
+    assert_acl_ok(aclmdlRIExecuteAsync(model, stream));
+    assert_acl_ok(aclrtDestroyStream(stream));
+    text = time_end();
+    assert_string_equal(text, "");
+    assert_acl_ok(aclrtMemcpy(on_host, size, words, size, ACL_MEMCPY_DEVICE_TO_HOST));
+    assert_int_equal(on_host[0], 0);
+    assert_acl_ok(aclmdlRIDestroy(model));
+    assert_acl_ok(aclrtFreeHost(on_host));
+    assert_acl_ok(aclrtFree(other));
+    assert_acl_ok(aclrtFree(words));
+}
+
 int main(void)
 {
     const struct CMUnitTest claims[] = {
@@ -323,6 +390,7 @@ int main(void)
         claim_stepped(an_event_behind_a_stuck_stream_names_that),
         claim_stepped(a_callback_that_no_thread_runs_is_named),
         claim_stepped(a_wait_with_a_deadline_says_nothing),
+        claim_stepped(a_loop_that_runs_is_no_stalled_wait),
     };
 
     return run_claims(claims);
