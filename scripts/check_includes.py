@@ -63,6 +63,7 @@ RULES = [
     ("src/api/*", ["src/api/*", "src/core/*"] + BASE + PUBLIC),
     ("src/layer/trace*", ["src/layer/*", "src/core/watch.h", "src/trace/codec.h", "src/trace/format.h", "src/api/api.h", "src/api/*.def"] + BASE + PUBLIC),
     # Without a layer: what the core tells those who watch.
+    ("src/layer/check.c", ["src/layer/*", "src/core/watch.h", "src/api/api.h", "src/api/*.def"] + BASE + PUBLIC),
     ("src/layer/explain.c", ["src/layer/*", "src/core/watch.h", "src/api/api.h"] + BASE + PUBLIC),
     ("src/layer/functions.c", ["src/layer/*", "src/core/watch.h", "src/api/api.h"] + BASE + PUBLIC),
     ("src/layer/touch.c", ["src/layer/*", "src/core/watch.h", "src/api/api.h"] + BASE + PUBLIC),

@@ -68,7 +68,7 @@ struct am_work {
     struct am_clock host;        /* what the host knew when it was queued */
     bool is_forced;              /* of a wait: it ended outside the model */
     bool is_replay;              /* of a captured model; `captured` counts */
-    bool is_incomplete;          /* of a replay: an address has no memory of the capture */
+    bool is_incomplete; /* of a replay: an address has no memory of the capture */
     struct am_site captured;
     size_t n_pieces;
     size_t n_max;

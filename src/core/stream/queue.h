@@ -169,13 +169,13 @@ struct am_task {
         runner; /* the thread that runs a function of the program for it, or 0 */
     /* the task that it executes now, if it executes tasks of a model */
     _Atomic(struct am_task *) inner;
-    bool is_captured;   /* made for a model; holds no memory between its runs */
-    bool is_unfinished; /* run() has to be called again when poll() says so */
-    bool is_short;      /* may run inline: takes less time than waking a worker */
-    bool is_inline;     /* runs in the call that submitted it */
-    bool is_first;      /* it has been polled */
+    bool is_captured;        /* made for a model; holds no memory between its runs */
+    bool is_unfinished;      /* run() has to be called again when poll() says so */
+    bool is_short;           /* may run inline: takes less time than waking a worker */
+    bool is_inline;          /* runs in the call that submitted it */
+    bool is_first;           /* it has been polled */
     _Atomic bool is_working; /* its poll executes other tasks, and waits for nothing */
-    bool is_warned;     /* a warning said that no queued work can end its wait */
+    bool is_warned;          /* a warning said that no queued work can end its wait */
 };
 
 TAILQ_HEAD(am_tasks, am_task);

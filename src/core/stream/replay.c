@@ -712,9 +712,8 @@ aclError am_model_execute(struct am_model *model, struct am_stream *stream)
     aclError rc;
 
     AM_REQUIRE(model->status == ACL_MODEL_RI_CAPTURE_STATUS_NONE,
-               ACL_ERROR_RT_MODEL_CAPTURED,
-               "model %u is not complete; call %s first", model->id,
-               am_model_end_name(model));
+               ACL_ERROR_RT_MODEL_CAPTURED, "model %u is not complete; call %s first",
+               model->id, am_model_end_name(model));
     AM_REQUIRE(model->parent == 0, ACL_ERROR_RT_PARAM_INVALID,
                "model %u belongs to a conditional task of model %u, which executes it",
                model->id, model->parent);
