@@ -47,7 +47,7 @@
 
 /* A new row begins in a gap at least ROOM times as large as the block. */
 #define ROOM 4
-/* In a narrower gap than this many blocks, a row of whole pages is not kept for such blocks. */
+/* A row of whole pages can grow in a gap at least this many times as large as the block. */
 #define ROW_ROOM 128
 
 /*
@@ -232,7 +232,8 @@ static uint64_t border_skip(const struct am_fit *fit, uint64_t size, uint64_t fr
 /*
  * What a place beside a border with `free` bytes loses for later blocks.  A block that
  * begins at a page makes these bytes useless, and one that does not ends the row of whole pages
- * for blocks that do, if the gap has room for such a row.  So each kind of blocks gathers in separate rows.
+ * for blocks that do, if the gap has room for such a row.  So each kind of blocks gathers in
+ * separate rows.
  */
 static uint64_t border_loss(const struct am_fit *fit, const struct am_fit_request *r,
                             const struct am_fit_gap *gap, uint64_t free)

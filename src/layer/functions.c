@@ -182,10 +182,9 @@ static bool is_in_the_way(void)
  * A function may notify the host, which knows from then on that the work before the function
  * is done.  So that no access of the host depends on how fast the function was, the function
  * is held until the thread that queued it needs it: a call waits for it, or for a later
- * callback of the same thread, or polls; the thread
- * has ended, or has made CALLS_MAX calls; or the thread waits without a call.  The last
- * is assumed when the thread sleeps, or runs, for a while without a call.  No call is known
- * to need a function that is not next.
+ * callback of the same thread, or polls; the thread has ended, or has made CALLS_MAX calls;
+ * or the thread waits without a call.  The last is assumed when the thread sleeps, or runs,
+ * for a while without a call.  No call is known to need a function that is not next.
  */
 static void function_hold_locked(const struct function *function)
 {

@@ -44,8 +44,8 @@ struct am_object *am_call_made(struct am_call *call, enum am_object_kind kind,
                                void *const *out, uint64_t size);
 
 /*
- * The same: frees a live area that starts at addr, of one of two kinds; reports memory in use
- * and what was freed before.
+ * allocations.c: frees a live area that starts at addr, of one of two kinds; reports memory in
+ * use and what was freed before.
  */
 void am_area_end(struct am_call *call, uint64_t addr, enum am_object_kind kind,
                  enum am_object_kind or_kind, const char *argument);

@@ -27,6 +27,24 @@ aclrtPhysicalMemProp device_prop(int device)
         .location = {.id = (uint32_t)device, .type = ACL_MEM_LOCATION_TYPE_DEVICE}};
 }
 
+aclrtMemPoolProps pool_prop(size_t size)
+{
+    return (aclrtMemPoolProps){
+        .maxSize = size,
+        .allocType = ACL_MEM_ALLOCATION_TYPE_PINNED,
+        .handleType = ACL_MEM_HANDLE_TYPE_NONE,
+        .location = {.id = 0, .type = ACL_MEM_LOCATION_TYPE_DEVICE}};
+}
+
+aclrtMemPool pool_open(size_t size)
+{
+    aclrtMemPoolProps props = pool_prop(size);
+    aclrtMemPool pool;
+
+    MUST(aclrtMemPoolCreate(&pool, &props));
+    return pool;
+}
+
 struct chunk chunk_open(void)
 {
     aclrtPhysicalMemProp prop = device_prop(0);

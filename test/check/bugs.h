@@ -62,6 +62,8 @@ void must(aclError rc, const char *call, int line);
 #define CHUNK (2 * MIB)
 
 aclrtPhysicalMemProp device_prop(int device);
+aclrtMemPoolProps pool_prop(size_t size);
+aclrtMemPool pool_open(size_t size);
 /* Addresses, memory and a mapping of one chunk. */
 struct chunk {
     void *va;

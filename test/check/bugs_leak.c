@@ -456,11 +456,7 @@ static void forgotten_context(bool is_fixed)
 
 MISTAKE aclrtMemPool take_pool(void)
 {
-    aclrtMemPoolProps props = {
-        .maxSize = 16 * MIB,
-        .allocType = ACL_MEM_ALLOCATION_TYPE_PINNED,
-        .handleType = ACL_MEM_HANDLE_TYPE_NONE,
-        .location = {.id = 0, .type = ACL_MEM_LOCATION_TYPE_DEVICE}};
+    aclrtMemPoolProps props = pool_prop(16 * MIB);
     aclrtMemPool pool;
 
     MUST(aclrtMemPoolCreate(&pool, &props));

@@ -190,15 +190,9 @@ MISTAKE void allocate_from_it(aclrtMemPool pool, aclrtStream stream)
 
 static void pool_that_is_gone(bool is_fixed)
 {
-    aclrtMemPoolProps props = {
-        .maxSize = CHUNK,
-        .allocType = ACL_MEM_ALLOCATION_TYPE_PINNED,
-        .handleType = ACL_MEM_HANDLE_TYPE_NONE,
-        .location = {.id = 0, .type = ACL_MEM_LOCATION_TYPE_DEVICE}};
     aclrtStream stream = stream_open();
-    aclrtMemPool pool;
+    aclrtMemPool pool = pool_open(CHUNK);
 
-    MUST(aclrtMemPoolCreate(&pool, &props));
     if (is_fixed)
         allocate_from_it(pool, stream);
     MUST(aclrtSynchronizeStream(stream));

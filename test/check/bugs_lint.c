@@ -383,14 +383,7 @@ static void flag_without_a_capture(bool is_fixed)
 /* Products: there is no finding, and the last lines name those that lack it. */
 static void pool_of_a2(bool is_fixed)
 {
-    aclrtMemPoolProps props = {
-        .allocType = ACL_MEM_ALLOCATION_TYPE_PINNED,
-        .location = {.id = 0, .type = ACL_MEM_LOCATION_TYPE_DEVICE},
-        .maxSize = 64 * MIB};
-    aclrtMemPool pool;
-
-    MUST(aclrtMemPoolCreate(&pool, &props));
-    MUST(aclrtMemPoolDestroy(pool));
+    MUST(aclrtMemPoolDestroy(pool_open(64 * MIB)));
 }
 
 MISTAKE void export_to_fabric(aclrtDrvMemHandle handle, aclrtMemSharedHandleType type)

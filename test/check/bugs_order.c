@@ -118,17 +118,11 @@ MISTAKE void write_on(aclrtStream stream, void *device, size_t size)
 /* Two streams use one memory of a pool, the second one after a free and an allocation. */
 static void pool_block_of_another_stream(bool is_fixed)
 {
-    aclrtMemPoolProps props = {
-        .maxSize = CHUNK,
-        .allocType = ACL_MEM_ALLOCATION_TYPE_PINNED,
-        .handleType = ACL_MEM_HANDLE_TYPE_NONE,
-        .location = {.id = 0, .type = ACL_MEM_LOCATION_TYPE_DEVICE}};
     aclrtStream first = stream_open();
     aclrtStream second = stream_open();
-    aclrtMemPool pool;
+    aclrtMemPool pool = pool_open(CHUNK);
     void *block;
 
-    MUST(aclrtMemPoolCreate(&pool, &props));
     MUST(aclrtMemPoolMallocAsync(&block, 4096, pool, first));
     write_on(first, block, 4096);
     MUST(aclrtMemPoolFreeAsync(block, first));

@@ -363,7 +363,7 @@ static void a_loop_that_runs_is_no_stalled_wait(void **state)
         on_host[i] = i < N_LOOPS * STRIDE;
     assert_acl_ok(aclrtMemcpy(words, size, on_host, size, ACL_MEMCPY_HOST_TO_DEVICE));
     model = loop_capture(stream, words, other);
-    am_sched.setup.n_workers = 1; /* the test's thread waits meanwhile */
+    am_sched.setup.n_workers = 1; /* the test's thread waits for the stream */
     clock_step = AM_SECOND;
     time_begin();
     assert_acl_ok(aclmdlRIExecuteAsync(model, stream));

@@ -222,17 +222,10 @@ static void started_again(bool is_fixed)
 /* A block of a pool is used by the stream that frees it, and by the next owner. */
 static void pool_in_order(bool is_fixed)
 {
-    aclrtMemPoolProps props = {
-        .maxSize = 16 * MIB,
-
-        .allocType = ACL_MEM_ALLOCATION_TYPE_PINNED,
-        .handleType = ACL_MEM_HANDLE_TYPE_NONE,
-        .location = {.id = 0, .type = ACL_MEM_LOCATION_TYPE_DEVICE}};
     aclrtStream stream = stream_open();
-    aclrtMemPool pool;
+    aclrtMemPool pool = pool_open(16 * MIB);
     void *block;
 
-    MUST(aclrtMemPoolCreate(&pool, &props));
     for (int i = 0; i < 4; i++) {
         MUST(aclrtMemPoolMallocAsync(&block, SIZE, pool, stream));
         MUST(aclrtMemsetAsync(block, SIZE, 1, SIZE, stream));

@@ -196,25 +196,11 @@ static void sleep_and_wake(bool is_fixed)
 
 /* ---- pools ---- */
 
-static aclrtMemPool pool_open(void)
-{
-    aclrtMemPoolProps props = {
-        .handleType = ACL_MEM_HANDLE_TYPE_NONE,
-        .allocType = ACL_MEM_ALLOCATION_TYPE_PINNED,
-        .location = {.id = 0, .type = ACL_MEM_LOCATION_TYPE_DEVICE},
-        .maxSize = 64 * MIB,
-    };
-    aclrtMemPool pool;
-
-    MUST(aclrtMemPoolCreate(&pool, &props));
-    return pool;
-}
-
 /* A block that is freed on its stream may be given out there again at once. */
 static void pool_block_again_and_again(bool is_fixed)
 {
     aclrtStream stream = stream_open();
-    aclrtMemPool pool = pool_open();
+    aclrtMemPool pool = pool_open(64 * MIB);
 
     for (int i = 0; i < 20; i++) {
         void *block;
@@ -232,7 +218,7 @@ static void pool_block_again_and_again(bool is_fixed)
 static void pool_block_freed_elsewhere(bool is_fixed)
 {
     aclrtStream s[2] = {stream_open(), stream_open()};
-    aclrtMemPool pool = pool_open();
+    aclrtMemPool pool = pool_open(64 * MIB);
     aclrtEvent event;
     void *block;
 
