@@ -128,10 +128,11 @@ int am_wait_locked(struct am_lock *lock, const struct am_wait *wait, uint64_t ti
     now = wait->sched->setup.now();
     state.until = timeout_ns > AM_FOREVER - now ? AM_FOREVER : now + timeout_ns;
     if (wait->can_end != NULL) {
-        state.next_check = now + STALL_INTERVAL;
+        state.next_check = now; /* of several waits, the first one may have stalled */
         if (state.stall == NULL) {
             state.stall = &own;
             am_stall_start(&own, wait->sched);
+            state.next_check += STALL_INTERVAL;
         }
     }
     wait->sched->activity++;
