@@ -203,9 +203,10 @@ class Interface:
             yield Function(name, returns, *columns(arguments), self)
         for returns, name, parameters in rows(read(self.root, VARIADIC[0]), VARIADIC[1]):
             yield Function(name, returns, parameters, "", self)
-        for returns, name, parameters in rows(read(self.root, DATA[0]), DATA[1]):
+        for (name,) in rows(read(self.root, DATA[0]), DATA[1]):
+            returns, parameters = re.search(r"ACL_FUNC_VISIBILITY ([^;()]*)\b%s(\([^;]*\));" % name, self.headers).groups()
             if "[" not in parameters and "**" not in parameters:  # none of those has a wrapper
-                yield Function(name, returns, parameters, "", self)
+                yield Function(name, returns.strip(), parameters, "", self)
         for returns, name, parameters in rows(read(self.root, UNSUPPORTED[0]), UNSUPPORTED[1]):
             yield Function(name, returns, parameters, "", self, True)
 

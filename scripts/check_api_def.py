@@ -6,8 +6,8 @@
 - Every row has the form that its list is for.
 - In api.def each letter fits its argument's type.
 - No name has two rows.
-- Every declared function has a row with the same result and parameters, and every row is
-  declared, except those of opapi.def and runtime.def, which are not.
+- Every declared function has a row, with the same result and parameters if the row has any, and
+  every row is declared, except those of opapi.def and runtime.def, which are not.
 
 That rows and declarations agree for the compiler too is seen when the library is built.
 """
@@ -17,7 +17,7 @@ import re
 import sys
 
 # The columns of each list's rows, in order.
-TOOLKIT = {"AM_DATA": ["ret", "name", "params"], "AM_REFUSED": ["ret", "name", "params", "value"]}
+TOOLKIT = {"AM_DATA": ["name"], "AM_REFUSED": ["ret", "name", "params", "value"], "AM_REFUSED_NAME": ["name", "value"]}
 LISTS = {
     "api/api.def": {"AM_FUNCTION": ["name", "triples"], "AM_FUNCTION_RET": ["ret", "name", "triples"]},
     "api/api_unsupported.def": {"AM_UNSUPPORTED": ["ret", "name", "params"]},
@@ -27,7 +27,7 @@ LISTS = {
     "toolkit/acl_tdt_channel.def": TOOLKIT,
     "toolkit/nnopbase.def": TOOLKIT,
     "toolkit/hccl.def": TOOLKIT,
-    "toolkit/opapi.def": {"AM_REFUSED_NAME": ["name"]},
+    "toolkit/opapi.def": TOOLKIT,
     "toolkit/runtime.def": {"AM_RUNTIME": ["name", "params"]},
 }
 UNDECLARED = ["toolkit/opapi.def", "toolkit/runtime.def"]
@@ -207,7 +207,7 @@ class Checker:
             list_name, row_ret, row_params = self.rows[name]
             if list_name in UNDECLARED:
                 self.wrong(f"{list_name}: {name}", "is declared, so its row is elsewhere")
-            elif (row_ret, row_params) != (ret, params):
+            elif row_params is not None and (row_ret, row_params) != (ret, params):
                 self.wrong(f"{list_name}: {name}", f"declared as {ret} ({params})")
         for name, (list_name, _, _) in self.rows.items():
             if name not in declared and list_name not in UNDECLARED:

@@ -44,7 +44,7 @@ FOREIGN_MESSAGES = ("error while loading shared libraries", "No module named")
 
 # The toolkit's lists: the section of docs/TOOLKIT.md, and what its rows begin with, up to the name.
 TOOLKIT = {
-    "What works": r"\bAM_DATA\([^,]*,\s*(\w+)",
+    "What works": r"\bAM_DATA\((\w+)",
     "What refuses": r"\bAM_REFUSED(?:_NAME\(|\([^,]*,)\s*(\w+)",
     "The runtime below": r"\bAM_RUNTIME\(\s*(\w+)",
 }

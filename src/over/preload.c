@@ -145,7 +145,7 @@ static void missing_report(const char *name)
 
 #define AM_UNSUPPORTED(ret_, name_, ...) PASS(name_) MISSING(name_)
 #define AM_API_VARIADIC(ret_, name_, ...) PASS(name_) MISSING(name_)
-#define AM_DATA(ret_, name_, ...) PASS(name_) MISSING(name_)
+#define AM_DATA(name_) PASS(name_) MISSING(name_)
 #define AM_REFUSED(ret_, name_, ...) PASS(name_) MISSING(name_)
 /* The lists name their own types; only the names are used. */
 #include "api/api_unsupported.def"
@@ -172,7 +172,7 @@ static void functions_find(void)
 #define AM_UNSUPPORTED(ret_, name_, ...) \
     am_pass_##name_ = find(#name_, (void *)missing_##name_);
 #define AM_API_VARIADIC(ret_, name_, ...) AM_UNSUPPORTED(ret_, name_)
-#define AM_DATA(ret_, name_, ...) AM_UNSUPPORTED(ret_, name_)
+#define AM_DATA(name_) AM_UNSUPPORTED(, name_)
 #define AM_REFUSED(ret_, name_, ...) AM_UNSUPPORTED(ret_, name_)
 #include "api/api.def"
 #include "api/api_unsupported.def"

@@ -1,9 +1,9 @@
 /* The functions that a library exports and that refuse, made from its list, TK_LIST. */
+#include <stdint.h>
+
 #include "acl/acl.h"
-#include "acl/acl_op_compiler.h"
 #include "acl/acl_prof.h"
-#include "acl/acl_tdt.h"
-#include "hccl/hccl.h"
+#include "hccl/hccl_types.h"
 #include "toolkit/toolkit.h"
 
 static void refuse(const char *function)
@@ -23,18 +23,15 @@ static void refuse(const char *function)
 #define ANY_ARGUMENTS
 #endif
 
-#define AM_DATA(ret_, name_, params_)
+#define AM_DATA(name_)
 #define AM_REFUSED(ret_, name_, params_, value_) \
     ANY_ARGUMENTS ret_ name_ params_ \
     { \
         refuse(#name_); \
         return value_; \
     }
-#define AM_REFUSED_NAME(name_) \
-    ACL_FUNC_VISIBILITY aclError name_(void); \
-    ANY_ARGUMENTS aclError name_(void) \
-    { \
-        refuse(#name_); \
-        return ACL_ERROR_RT_FEATURE_NOT_SUPPORT; \
-    }
+/* A code, a size or a pointer: all of them are returned in one register. */
+#define AM_REFUSED_NAME(name_, value_) \
+    ACL_FUNC_VISIBILITY intptr_t name_(void); \
+    AM_REFUSED(intptr_t, name_, (void), (intptr_t)(value_))
 #include TK_LIST

@@ -20,7 +20,7 @@ grep -hv '^#' "$@" |
         -D'AM_FUNCTION(n,...)=@n@' -D'AM_FUNCTION_RET(r,n,...)=@n@' \
         -D'AM_UNSUPPORTED(r,n,p)=@n@' -D'AM_API_VARIADIC(r,n,p)=@n@' \
         -D'AM_RUNTIME(n,p)=@n@' \
-        -D'AM_DATA(r,n,p)=@n@' -D'AM_REFUSED(r,n,p,v)=@n@' -D'AM_REFUSED_NAME(n)=@n@' - |
+        -D'AM_DATA(n)=@n@' -D'AM_REFUSED(r,n,p,v)=@n@' -D'AM_REFUSED_NAME(n,v)=@n@' - |
     tr -s ' @' '\n\n' | grep . | LC_ALL=C sort -u >"$work/expected"
 
 # A version node is an absolute symbol (A), and a version follows the name after an @.

@@ -29,7 +29,7 @@ IMPLEMENTED = of_module(
 )
 UNSUPPORTED = of_module(rows("src/api/api_unsupported.def", r"\bAM_UNSUPPORTED\([^,]*,\s*(\w+)"))
 # Those for data on the host: blocks with their sizes, lists of them, descriptions of tensors.
-DATA = [f for f in rows("src/toolkit/ascendcl.def", r"\bAM_DATA\([^,]*,\s*(\w+)") if re.match("acl(Create|Destroy|Get|Set|Update|mdl.*Dataset)", f)]
+DATA = [f for f in rows("src/toolkit/ascendcl.def", r"\bAM_DATA\((\w+)") if re.match("acl(Create|Destroy|Get|Set|Update|mdl.*Dataset)", f)]
 # C function -> names in Python, from the table that the module is made of
 TABLE = {}
 for path, function in rows("python/wrappers.def", r"\bAM_PY(?:_QUICK)?\(([\w.]+),\s*(\w+)"):

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "acl/acl.h"
 #include "acl/acl_op_compiler.h"
@@ -27,7 +28,7 @@ struct name {
 };
 
 /* What no header declares. */
-#define AM_REFUSED_NAME(name_) aclError name_(void);
+#define AM_REFUSED_NAME(name_, value_) intptr_t name_(void);
 #include "../../src/toolkit/opapi.def"
 #undef AM_REFUSED_NAME
 #define AM_RUNTIME(name_, params_) int32_t name_ params_;
@@ -35,14 +36,13 @@ struct name {
 #undef AM_RUNTIME
 
 /* A refused function looks at no argument, so a call without any stands for all calls. */
-#define AM_DATA(ret_, name_, params_)
+#define AM_DATA(name_)
 #define AM_REFUSED(ret_, name_, params_, value_) \
     static bool calls_##name_(any_fn fn) \
     { \
         return ((ret_(*)(void))fn)() == (ret_)(value_); \
     }
-#define AM_REFUSED_NAME(name_) \
-    AM_REFUSED(aclError, name_, (void), ACL_ERROR_RT_FEATURE_NOT_SUPPORT)
+#define AM_REFUSED_NAME(name_, value_) AM_REFUSED(intptr_t, name_, (void), value_)
 #include "../../src/toolkit/acl_op_compiler.def"
 #include "../../src/toolkit/acl_tdt_channel.def"
 #include "../../src/toolkit/ascendcl.def"
@@ -53,10 +53,10 @@ struct name {
 #undef AM_REFUSED
 #undef AM_REFUSED_NAME
 
-#define AM_DATA(ret_, name_, params_) {LIBRARY, #name_, NAME_AT(name_), NULL},
+#define AM_DATA(name_) {LIBRARY, #name_, NAME_AT(name_), NULL},
 #define AM_REFUSED(ret_, name_, params_, value_) \
     {LIBRARY, #name_, NAME_AT(name_), calls_##name_},
-#define AM_REFUSED_NAME(name_) {LIBRARY, #name_, NAME_AT(name_), calls_##name_},
+#define AM_REFUSED_NAME(name_, value_) {LIBRARY, #name_, NAME_AT(name_), calls_##name_},
 #define AM_RUNTIME(name_, params_) {LIBRARY, #name_, NAME_AT(name_), NULL},
 static const struct name names[] = {
 #define LIBRARY "libascendcl.so"
