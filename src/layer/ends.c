@@ -22,26 +22,9 @@ void am_stream_end(struct am_call *call, struct am_object *object)
     object->agent = NULL;
 }
 
-struct end {
-    struct am_call *call;
-    int device;      /* -1: everything */
-    uint64_t serial; /* of the last object that was there when the end began */
-};
-
-static bool is_ended(const struct am_object *object, const void *arg)
+static void object_end(struct am_call *call, struct am_object *object)
 {
-    const struct end *end = arg;
-
-    if (object->serial > end->serial)
-        return false;
-    return end->device < 0 || object->device == end->device;
-}
-
-static void object_end(struct am_object *object, void *arg)
-{
-    struct end *end = arg;
-
-    am_stream_end(end->call, object);
+    am_stream_end(call, object);
     if (object->bytes != NULL &&
         (object->kind == AM_OBJECT_PHYS || object->kind == AM_OBJECT_IMPORT))
         object->bytes->n_handles = 0;
@@ -51,7 +34,22 @@ static void object_end(struct am_object *object, void *arg)
         am_model_end(object->model);
         object->model = NULL;
     }
-    am_object_free(end->call, object);
+    am_object_free(call, object);
+}
+
+/*
+ * Of a device (-1: of all) what is live; `serial` is of the last object that was there when the
+ * end began.
+ */
+static void objects_end(struct am_call *call, int device, uint64_t serial)
+{
+    struct am_walk walk = {0};
+    struct am_object *object;
+
+    while ((object = am_object_next(&walk)) != NULL) {
+        if (object->serial <= serial && (device < 0 || object->device == device))
+            object_end(call, object);
+    }
 }
 
 /* Default streams of a context, of a device, or (0, -1) all of them. */
@@ -87,7 +85,6 @@ AM_BEFORE(destroy_context, aclrtDestroyContext)
 AM_AFTER(destroy_context, aclrtDestroyContext)
 {
     struct am_object *context = am_handle_find(AM_OBJECT_CONTEXT, a->context);
-    struct end end = {call, -1, UINT64_MAX};
     struct am_agent *agent;
     struct am_agent *next;
 
@@ -105,7 +102,7 @@ AM_AFTER(destroy_context, aclrtDestroyContext)
         am_host_joins_agent(agent); /* the call does what is queued first */
         object = am_handle_find(AM_OBJECT_STREAM, (void *)(uintptr_t)agent->handle);
         if (object != NULL && !object->is_freed)
-            object_end(object, &end);
+            object_end(call, object);
     }
     default_agents_end(call, (uintptr_t)a->context, -1);
 }
@@ -123,7 +120,6 @@ AM_BEFORE(reset_device, aclrtResetDevice)
 /* The last reset ends what is on the device; whether it was, the library knows. */
 AM_AFTER(reset_device, aclrtResetDevice)
 {
-    struct end end = {call, a->deviceId, call->value};
     int32_t is_active = 1;
 
     am_waits_end(call);
@@ -135,7 +131,7 @@ AM_AFTER(reset_device, aclrtResetDevice)
         return;
     am_quarantine_remove_device(a->deviceId);
     am_leaks_report(a->deviceId, 0, "the last aclrtResetDevice");
-    am_objects_walk(is_ended, object_end, &end);
+    objects_end(call, a->deviceId, call->value);
     default_agents_end(call, 0, a->deviceId);
 }
 
@@ -157,7 +153,7 @@ void am_before_finalize(struct am_call *call)
 void am_after_finalize(struct am_call *call)
 {
     bool is_down = am_api_top == &am_api_down;
-    struct end end = {call, -1, is_down ? UINT64_MAX : call->value};
+    uint64_t serial = is_down ? UINT64_MAX : call->value;
 
     am_waits_end(call);
     am_check.n_stopping--;
@@ -166,9 +162,9 @@ void am_after_finalize(struct am_call *call)
     am_quarantine_remove_device(-1);
     am_touch_forget_all();
     am_leaks_report(-1, 0, "aclFinalize");
-    am_objects_walk(is_ended, object_end, &end);
+    objects_end(call, -1, serial);
     default_agents_end(call, 0, -1);
-    am_functions_drop(NULL, end.serial);
+    am_functions_drop(NULL, serial);
     if (is_down)
         am_check.era++;
 }

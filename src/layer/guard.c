@@ -139,19 +139,13 @@ void am_guard_check(struct am_call *call, struct am_object *block)
         block->freed = call->site;
 }
 
-static bool is_guarded(const struct am_object *object, const void *arg)
-{
-    return object->is_guarded;
-}
-
-static void each_check(struct am_object *object, void *arg)
-{
-    am_guard_check(arg, object);
-}
-
 void am_guards_check(struct am_call *call)
 {
-    am_objects_walk(is_guarded, each_check, call);
+    struct am_walk walk = {0};
+    struct am_object *object;
+
+    while ((object = am_object_next(&walk)) != NULL)
+        am_guard_check(call, object);
 }
 
 void am_guard_refuse(struct am_call *call, const struct am_object *block, uint64_t addr,

@@ -39,22 +39,19 @@ struct left {
     struct am_object **list;
     size_t n;
     size_t max;
-    int device;     /* -1: all */
-    uint64_t since; /* only objects with a larger serial number */
 };
 
-static bool is_unreleased(const struct am_object *object, const void *arg)
+/* A mapping is a leak if the handle of its memory was freed; else the handle is. */
+static bool is_leak(const struct am_object *object, int device, uint64_t since)
 {
-    const struct left *left = arg;
-
-    return (left->device < 0 || object->device == left->device) &&
-           object->serial > left->since && !object->is_reported;
+    return (device < 0 || object->device == device) && object->serial > since &&
+           !object->is_reported &&
+           (object->kind != AM_OBJECT_MAPPING || object->bytes == NULL ||
+            object->bytes->n_handles == 0);
 }
 
-static void left_add(struct am_object *object, void *arg)
+static void left_add(struct left *left, struct am_object *object)
 {
-    struct left *left = arg;
-
     if (left->n == left->max) {
         size_t max = left->max == 0 ? 256 : 2 * left->max;
         struct am_object **list = am_meta_realloc(left->list, max * sizeof *list);
@@ -127,22 +124,18 @@ static void group_report(struct am_object **list, size_t n, const char *when)
 
 void am_leaks_report(int device, uint64_t since, const char *when)
 {
-    struct left left = {.device = device, .since = since};
-    size_t n = 0;
+    struct left left = {0};
+    struct am_walk walk = {0};
+    struct am_object *object;
 
-    am_objects_walk(is_unreleased, left_add, &left);
-    for (size_t i = 0; i < left.n; i++) {
-        struct am_object *object = left.list[i];
-
-        /* A mapping is reported if the handle of its memory was freed; else the handle is. */
-        if (object->kind != AM_OBJECT_MAPPING || object->bytes == NULL ||
-            object->bytes->n_handles == 0)
-            left.list[n++] = object;
+    while ((object = am_object_next(&walk)) != NULL) {
+        if (is_leak(object, device, since))
+            left_add(&left, object);
     }
-    if (n > 0)
-        qsort(left.list, n, sizeof left.list[0], by_site);
-    for (size_t i = 0, end; i < n; i = end) {
-        for (end = i + 1; end < n && is_same_site(left.list[i], left.list[end]);)
+    if (left.n > 0)
+        qsort(left.list, left.n, sizeof left.list[0], by_site);
+    for (size_t i = 0, end; i < left.n; i = end) {
+        for (end = i + 1; end < left.n && is_same_site(left.list[i], left.list[end]);)
             end++;
         group_report(left.list + i, end - i, when);
     }

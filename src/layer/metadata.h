@@ -239,9 +239,12 @@ void am_object_free(struct am_call *call, struct am_object *object);
 void am_object_revive(const struct am_call *call, struct am_object *object);
 /* Forgets it without a trace: what was made did not come about, or all is over. */
 void am_object_drop(struct am_object *object);
-/* Everything that is live goes to `each`; it may free and drop what it is given. */
-void am_objects_walk(bool (*matches)(const struct am_object *, const void *arg),
-                     void (*each)(struct am_object *, void *arg), void *arg);
+/* The next live object of a walk that begins with {0}; any object may be freed during it. */
+struct am_walk {
+    unsigned tree;
+    uint64_t key; /* objects of the tree from here on are to come */
+};
+struct am_object *am_object_next(struct am_walk *walk);
 
 /*
  * For the hook after the call: what was found stays in memory until then, though another

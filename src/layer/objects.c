@@ -446,31 +446,39 @@ void am_object_drop(struct am_object *object)
     object_delete(object);
 }
 
-static void tree_walk(struct am_objects *tree,
-                      bool (*matches)(const struct am_object *, const void *arg),
-                      void (*each)(struct am_object *, void *arg), void *arg)
+/* The trees that have live objects; NULL: there are no more. */
+static struct am_objects *live_tree(unsigned i)
 {
-    struct am_object key = {.key = 0};
-    struct am_object *o;
-
-    /* By key: `each` may forget any object, also the next one. */
-    while ((o = RB_NFIND(am_objects, tree, &key)) != NULL) {
-        key.key = o->key + 1;
-        if (!o->is_freed && matches(o, arg))
-            each(o, arg);
-        if (key.key == 0)
-            break;
+    if (i < AM_STRIPES)
+        return &am_check.stripe[i].areas;
+    switch (i - AM_STRIPES) {
+    case 0:
+        return &am_check.rest.areas;
+    case 1:
+        return &am_check.handles;
+    case 2:
+        return &am_check.reservations;
+    default:
+        return NULL;
     }
 }
 
-void am_objects_walk(bool (*matches)(const struct am_object *, const void *arg),
-                     void (*each)(struct am_object *, void *arg), void *arg)
+/* By key, since the object that was returned last may be gone.  No key is UINT64_MAX. */
+struct am_object *am_object_next(struct am_walk *walk)
 {
-    for (unsigned i = 0; i < AM_STRIPES; i++)
-        tree_walk(&am_check.stripe[i].areas, matches, each, arg);
-    tree_walk(&am_check.rest.areas, matches, each, arg);
-    tree_walk(&am_check.handles, matches, each, arg);
-    tree_walk(&am_check.reservations, matches, each, arg);
+    struct am_objects *tree;
+
+    for (; (tree = live_tree(walk->tree)) != NULL; walk->tree++) {
+        struct am_object key = {.key = walk->key};
+        struct am_object *object = RB_NFIND(am_objects, tree, &key);
+
+        while (object != NULL && object->is_freed)
+            object = RB_NEXT(am_objects, tree, object);
+        walk->key = object != NULL ? object->key + 1 : 0;
+        if (object != NULL)
+            return object;
+    }
+    return NULL;
 }
 
 void am_call_ref_object(struct am_call *call, struct am_object *object)

@@ -156,32 +156,19 @@ static void report_import(struct am_call *call, uint64_t share)
 
 /* ---- imports ---- */
 
-struct search {
-    uint64_t share;
-    bool is_imported; /* by a key; otherwise exported */
-    struct am_object *found;
-};
-
-static bool is_of_share(const struct am_object *object, const void *arg)
-{
-    const struct search *search = arg;
-
-    return object->bytes != NULL && object->bytes->share == search->share &&
-           (search->is_imported ? object->kind == AM_OBJECT_KEY : object->is_exported);
-}
-
-static void found(struct am_object *object, void *arg)
-{
-    ((struct search *)arg)->found = object;
-}
-
+/* What was imported by a key, or exported. */
 static struct am_object *share_find(uint64_t share, bool is_imported)
 {
-    struct search search = {share, is_imported, NULL};
+    struct am_walk walk = {0};
+    struct am_object *object;
+    struct am_object *found = NULL;
 
-    if (share != 0)
-        am_objects_walk(is_of_share, found, &search);
-    return search.found;
+    while (share != 0 && (object = am_object_next(&walk)) != NULL) {
+        if (object->bytes != NULL && object->bytes->share == share &&
+            (is_imported ? object->kind == AM_OBJECT_KEY : object->is_exported))
+            found = object;
+    }
+    return found;
 }
 
 /* When the import began: memory that is freed later may be refused for another reason. */
