@@ -334,12 +334,6 @@ static bool touch_report(uintptr_t addr, uintptr_t instruction)
     return true;
 }
 
-static void metadata_open(void)
-{
-    am_objects_open();
-    am_order_open();
-}
-
 /* The library may start again while other threads use the metadata. */
 static void attach(const struct am_api *below)
 {
@@ -351,7 +345,7 @@ static void attach(const struct am_api *below)
     am_check.era++;
     owner = getpid();
     am_stacks_open();
-    pthread_once(&once, metadata_open);
+    pthread_once(&once, am_objects_open);
     am_touch_open();
     am_findings_open(am_option_text(AM_OPTION_findings));
 }

@@ -16,28 +16,15 @@ static struct {
     struct am_clock clock;
     uint64_t version;      /* of the clock */
     atomic_bool is_raised; /* the clock was, by hooks that share, since this version */
-    uint64_t *steps;       /* the last step of each number, over its agents that ended */
-    uint64_t *handles;     /* of the stream that has the number */
-    uint32_t n;            /* numbers that were used */
-    uint32_t *spare;       /* numbers that are free */
+    uint64_t steps[AGENTS_MAX];   /* the last step of each number's agents that ended */
+    uint64_t handles[AGENTS_MAX]; /* of the stream that has the number */
+    uint32_t spare[AGENTS_MAX];   /* numbers that are free */
     uint32_t n_spare;
+    uint32_t n_used;          /* numbers so far, without the host's */
     uint64_t n_queued;        /* works so far */
     size_t n_pending;         /* works that stand in lists */
     struct am_clock released; /* what records of shared events and notifies knew */
 } host;
-
-void am_order_open(void)
-{
-    host.steps = am_meta_alloc(AGENTS_MAX * sizeof *host.steps);
-    host.handles = am_meta_alloc(AGENTS_MAX * sizeof *host.handles);
-    host.spare = am_meta_alloc(AGENTS_MAX * sizeof *host.spare);
-    host.n = 1;
-}
-
-static bool is_open(void)
-{
-    return host.steps != NULL && host.handles != NULL && host.spare != NULL;
-}
 
 /* The next step of an agent; NULL: of the host. */
 static uint64_t step_next(struct am_agent *agent)
@@ -61,13 +48,13 @@ struct am_agent *am_agent_make(uint64_t handle)
 {
     struct am_agent *agent;
 
-    if (!is_open() || (host.n_spare == 0 && host.n == AGENTS_MAX))
+    if (host.n_spare == 0 && host.n_used == AGENTS_MAX - 1)
         return NULL;
     agent = am_meta_alloc(sizeof *agent);
     if (agent == NULL)
         return NULL;
     agent->refs = 1;
-    agent->number = host.n_spare > 0 ? host.spare[--host.n_spare] : host.n++;
+    agent->number = host.n_spare > 0 ? host.spare[--host.n_spare] : ++host.n_used;
     agent->handle = handle;
     agent->device = -1;
     agent->step = host.steps[agent->number];
@@ -420,8 +407,7 @@ void am_record_complete(struct am_record *record, bool is_order_unknown)
 
 void am_record_by_host(struct am_record *record)
 {
-    if (is_open())
-        step_next(NULL);
+    step_next(NULL);
     host.version++;
     am_clock_join(&record->clock, &host.clock);
     am_record_complete(record, false);
@@ -548,10 +534,7 @@ void am_work_queue(struct am_work *work)
     }
     for (size_t i = 0; agent != NULL && work_touches(work) && i < work->n_pieces; i++)
         am_touch_watch(work->pieces[i].bytes);
-    if (!is_open()) {
-        am_work_drop(work);
-        am_value_wait_put(work->value);
-    } else if (agent == NULL) {
+    if (agent == NULL) {
         own_work_run(work);
         am_work_drop(work);
     } else if (TAILQ_EMPTY(&agent->works) && work_can_run(work)) {

@@ -123,8 +123,6 @@ struct am_signal {
 TAILQ_HEAD(am_agents, am_agent);
 extern struct am_agents am_agents; /* the streams */
 
-void am_order_open(void);
-
 struct am_agent *am_agent_make(uint64_t handle);
 /* A stream's, by its handle; a default stream's is made when it is first seen. */
 struct am_agent *am_agent_find(struct am_call *call, const void *stream);
