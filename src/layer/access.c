@@ -124,9 +124,7 @@ bool am_access_add(struct am_call *call)
     if (!declared.is_set)
         return false;
     declared.is_set = false;
-    am_before_use_stream(call);
-    am_call_ref_agent(call,
-                      call->stream != NULL ? am_agent_find(call, call->stream) : NULL);
+    am_call_use_stream(call);
     for (size_t i = 0; i < declared.n; i++)
         access_add(call, &declared.list[i]);
     call->is_waited = false; /* nothing waits for memory that the layer does not know */

@@ -300,16 +300,6 @@ static void descs_forget(uint64_t addr, uint64_t size)
 
 /* ---- the hooks ---- */
 
-/* The stream's agent, where the function has a stream; a destroyed stream is reported. */
-static void stream_resolve(struct am_call *call)
-{
-    if (call->stream == NULL)
-        return;
-    am_call_ref_agent(call, am_agent_find(call, call->stream));
-    if (call->agent == NULL)
-        am_before_use_stream(call);
-}
-
 /* The program may poll values; call->agent is NULL: the copy is done. */
 static void work_queue(struct am_call *call, struct am_work *work)
 {
@@ -368,7 +358,7 @@ static void wait_begin(struct am_call *call)
 
 AM_BEFORE(memcpy, aclrtMemcpy)
 {
-    stream_resolve(call);
+    am_call_use_stream(call);
     am_call_add_range(call, a->dst, a->count, true, "dst");
     am_call_add_range(call, a->src, a->count, false, "src");
     call->is_waited |= a->kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE;
@@ -379,7 +369,7 @@ AM_BEFORE(memcpy_batch, aclrtMemcpyBatch)
 {
     char what[48];
 
-    stream_resolve(call);
+    am_call_use_stream(call);
     if (a->dsts == NULL || a->srcs == NULL || a->sizes == NULL ||
         a->numBatches > 1u << 20)
         return;
@@ -410,7 +400,7 @@ static void rows_add(struct am_call *call, const void *at, size_t pitch, size_t 
 
 AM_BEFORE(memcpy_2d, aclrtMemcpy2d)
 {
-    stream_resolve(call);
+    am_call_use_stream(call);
     if (a->width > 5000000 || a->height > 5242880 || a->width > a->dpitch ||
         a->width > a->spitch)
         return; /* refused anyway */
@@ -421,13 +411,13 @@ AM_BEFORE(memcpy_2d, aclrtMemcpy2d)
 
 AM_BEFORE(memset, aclrtMemset)
 {
-    stream_resolve(call);
+    am_call_use_stream(call);
     am_call_add_range(call, a->devPtr, a->count, true, "devPtr");
 }
 
 AM_BEFORE(memset32, aclrtMemsetD32)
 {
-    stream_resolve(call);
+    am_call_use_stream(call);
     if (a->N <= SIZE_MAX / 4)
         am_call_add_range(call, a->ptr, 4 * a->N, true, "ptr");
 }
@@ -477,7 +467,7 @@ static void value_add(struct am_call *call, const void *at, bool is_write)
     bool is_read = !is_value_noted(at) && word_read(at, &value);
     const struct am_piece *piece;
 
-    stream_resolve(call);
+    am_call_use_stream(call);
     am_call_add_range(call, at, 8, is_write, "devAddr");
     piece = piece_find(call->work, is_write);
     if (is_read && piece != NULL) /* the host knows what wrote it */
@@ -545,7 +535,7 @@ static bool freed_check(struct am_call *call, const void *at, const char *argume
 
 AM_BEFORE(cmo, aclrtCmoAsync)
 {
-    stream_resolve(call);
+    am_call_use_stream(call);
     freed_check(call, a->src, "src");
 }
 
@@ -631,7 +621,7 @@ AM_BEFORE(memcpy_desc, aclrtMemcpyAsyncWithDesc)
 {
     const struct desc *desc = desc_slot((uintptr_t)a->desc);
 
-    stream_resolve(call);
+    am_call_use_stream(call);
     am_call_add_range(call, a->desc, 64, false, "desc");
     if (desc->at != (uintptr_t)a->desc)
         return; /* it came there another way */
@@ -648,7 +638,7 @@ AM_BEFORE(memcpy_offset, aclrtMemcpyAsyncWithOffset)
 
     word_read(a->dst, &dst);
     word_read(a->src, &src);
-    stream_resolve(call);
+    am_call_use_stream(call);
     am_call_add_range(call, a->dst, sizeof dst, false, "dst");
     am_call_add_range(call, a->src, sizeof src, false, "src");
     call->stream_reads = true;
@@ -665,7 +655,7 @@ AM_BEFORE(memcpy_offset, aclrtMemcpyAsyncWithOffset)
 
 AM_BEFORE(pool_malloc, aclrtMemPoolMallocAsync)
 {
-    stream_resolve(call);
+    am_call_use_stream(call);
     am_handle_use(call, AM_OBJECT_POOL, a->memPool, "memPool");
 }
 
@@ -696,7 +686,7 @@ AM_BEFORE(pool_free, aclrtMemPoolFreeAsync)
     uint64_t addr = (uintptr_t)a->ptr;
     struct am_object *object = am_area_find(addr);
 
-    stream_resolve(call);
+    am_call_use_stream(call);
     if (object != NULL && object->key == addr && object->kind == AM_OBJECT_POOL_BLOCK) {
         am_call_ref_object(call, object);
         am_work_piece(work_of(call), object, 0, object->size, true);

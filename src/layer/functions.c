@@ -366,9 +366,7 @@ static struct function *function_make(struct am_call *call, void (**run)(void *)
 
     if (*run == NULL)
         return NULL;
-    am_before_use_stream(call);
-    am_call_ref_agent(call,
-                      call->stream != NULL ? am_agent_find(call, call->stream) : NULL);
+    am_call_use_stream(call);
     function = function_queue(call, call->agent, *run, *arg, is_waited_for);
     function_replace(call, function, run, arg);
     return function;
@@ -409,7 +407,7 @@ void am_before_callback(struct am_call *call)
 
 AM_AFTER(subscribe, aclrtSubscribeReport)
 {
-    struct am_agent *agent = am_agent_find(call, call->stream);
+    struct am_agent *agent = am_agent_find(call);
 
     if (call->rc == ACL_SUCCESS && agent != NULL)
         agent->reporter = a->threadId;

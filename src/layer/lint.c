@@ -460,8 +460,7 @@ AM_LINT(event, aclrtResetEvent)
 
 static bool is_captured(struct am_call *call)
 {
-    const struct am_agent *agent =
-        call->stream != NULL ? am_agent_find(call, call->stream) : NULL;
+    const struct am_agent *agent = am_agent_find(call);
 
     return agent != NULL && agent->capture != NULL;
 }

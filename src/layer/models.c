@@ -270,7 +270,7 @@ void am_capture_find(struct am_call *call)
 {
     if (n_captures == 0 || call->stream == NULL)
         return;
-    am_call_ref_agent(call, am_agent_find(call, call->stream));
+    am_call_ref_agent(call, am_agent_find(call));
     if (call->agent == NULL)
         return;
     am_call_ref_model(call, call->agent->capture);
@@ -463,8 +463,7 @@ static aclmdlRICaptureStatus status_of(const void *stream, uint64_t *ret_model)
 
 void am_after_capture_begin(struct am_call *call)
 {
-    struct am_agent *agent =
-        call->stream != NULL ? am_agent_find(call, call->stream) : NULL;
+    struct am_agent *agent = am_agent_find(call);
     uint64_t handle = 0;
     struct am_model *model;
 
@@ -546,8 +545,7 @@ void am_models_refused(struct am_call *call)
 
 AM_AFTER(capture_end, aclmdlRICaptureEnd)
 {
-    struct am_agent *agent =
-        call->stream != NULL ? am_agent_find(call, call->stream) : NULL;
+    struct am_agent *agent = am_agent_find(call);
     struct am_model *model = agent != NULL ? agent->capture : NULL;
     struct am_object *object;
     uint64_t handle;
@@ -600,8 +598,7 @@ AM_AFTER(build, aclmdlRIBuildBegin)
 
 void am_after_bind(struct am_call *call)
 {
-    struct am_agent *agent =
-        call->stream != NULL ? am_agent_find(call, call->stream) : NULL;
+    struct am_agent *agent = am_agent_find(call);
 
     if (call->rc != ACL_SUCCESS || agent == NULL)
         return;

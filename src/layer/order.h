@@ -124,10 +124,12 @@ TAILQ_HEAD(am_agents, am_agent);
 extern struct am_agents am_agents; /* the streams */
 
 struct am_agent *am_agent_make(uint64_t handle);
-/* A stream's, by its handle; a default stream's is made when it is first seen. */
-struct am_agent *am_agent_find(struct am_call *call, const void *stream);
+/* Of the call's stream; a default stream's is made when it is first seen.  NULL: none. */
+struct am_agent *am_agent_find(struct am_call *call);
 /* The same for a stream that is known; NULL otherwise. */
-struct am_agent *am_agent_peek(const void *stream);
+struct am_agent *am_agent_peek(const struct am_call *call);
+/* The call's agent from now on; a stream that was destroyed is reported. */
+struct am_agent *am_call_use_stream(struct am_call *call);
 void am_agent_put(struct am_agent *agent);
 /* The stream was destroyed: its work is done or dropped.  Puts the agent. */
 void am_agent_end(struct am_agent *agent);

@@ -247,10 +247,8 @@ AM_BEFORE(execute, aclmdlRIExecuteAsync)
 {
     struct am_model *model;
 
-    am_before_use_stream(call);
+    am_call_use_stream(call);
     am_handle_use(call, AM_OBJECT_MODEL, a->modelRI, "modelRI");
-    if (call->stream != NULL)
-        am_call_ref_agent(call, am_agent_find(call, call->stream));
     if (call->agent == NULL || call->agent->capture != NULL)
         return; /* refused */
     model = am_model_of(a->modelRI);

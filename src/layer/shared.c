@@ -281,11 +281,6 @@ struct range {
     uint64_t size;
 };
 
-static struct am_agent *live_agent_find(const struct am_call *call)
-{
-    return call->stream != NULL ? am_agent_peek(call->stream) : NULL;
-}
-
 /*
  * The stripes of the address, and of the bytes that it shows.  Only a mapping or an import
  * shows bytes with another key, and has them from the start.
@@ -325,7 +320,7 @@ static bool can_use(const struct am_agent *agent, const struct range *range)
 static bool work_begin(struct am_call *call, am_hook before, const struct range *ranges,
                        size_t n)
 {
-    const struct am_agent *agent = live_agent_find(call);
+    const struct am_agent *agent = am_agent_peek(call);
     struct stripes stripes = {0};
     bool can = true;
 
@@ -425,7 +420,7 @@ static void order_stripes_take(struct stripes *stripes, const struct am_object *
 static bool order_begin(struct am_call *call, am_hook before, const void *handle)
 {
     const struct am_object *event = am_handle_find(AM_OBJECT_EVENT, handle);
-    const struct am_agent *agent = live_agent_find(call);
+    const struct am_agent *agent = am_agent_peek(call);
     struct stripes stripes = {0};
     bool can;
 
@@ -488,7 +483,7 @@ static bool can_sync(const struct am_agent *agent)
 
 static bool sync_begin(struct am_call *call, am_hook before)
 {
-    const struct am_agent *agent = live_agent_find(call);
+    const struct am_agent *agent = am_agent_peek(call);
     struct stripes stripes = {0};
 
     if (!can_sync(agent))

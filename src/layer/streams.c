@@ -36,23 +36,22 @@ static struct am_agent *default_agent_find(const void *stream)
     return NULL;
 }
 
-struct am_agent *am_agent_peek(const void *stream)
+struct am_agent *am_agent_peek(const struct am_call *call)
 {
-    struct am_object *object = am_handle_find(AM_OBJECT_STREAM, stream);
+    const struct am_object *object = am_handle_find(AM_OBJECT_STREAM, call->stream);
 
     if (object != NULL)
         return object->is_freed ? NULL : object->agent;
-    return default_agent_find(stream);
+    return call->stream != NULL ? default_agent_find(call->stream) : NULL;
 }
 
-struct am_agent *am_agent_find(struct am_call *call, const void *stream)
+struct am_agent *am_agent_find(struct am_call *call)
 {
-    struct am_agent *agent = am_agent_peek(stream);
+    struct am_agent *agent = am_agent_peek(call);
 
-    if (agent == NULL && am_handle_find(AM_OBJECT_STREAM, stream) != NULL)
-        return NULL;
-    if (agent == NULL && stream != NULL && call->is_default_stream)
-        agent = default_agent_make(call, stream);
+    if (agent == NULL && call->stream != NULL && call->is_default_stream &&
+        am_handle_find(AM_OBJECT_STREAM, call->stream) == NULL)
+        agent = default_agent_make(call, call->stream);
     return agent;
 }
 
@@ -70,12 +69,11 @@ void am_before_use_stream(struct am_call *call)
     am_handle_use(call, AM_OBJECT_STREAM, call->stream, "stream");
 }
 
-/* The stream's agent, after a stale one was reported. */
-static struct am_agent *stream_use(struct am_call *call)
+struct am_agent *am_call_use_stream(struct am_call *call)
 {
-    am_before_use_stream(call);
-    am_call_ref_agent(call,
-                      call->stream != NULL ? am_agent_find(call, call->stream) : NULL);
+    am_call_ref_agent(call, am_agent_find(call));
+    if (call->agent == NULL)
+        am_before_use_stream(call);
     return call->agent;
 }
 
@@ -161,7 +159,7 @@ static void report_own_stream(struct am_call *call, const struct am_agent *agent
 
 void am_before_sync_stream(struct am_call *call)
 {
-    struct am_agent *agent = stream_use(call);
+    struct am_agent *agent = am_call_use_stream(call);
 
     if (agent != NULL && am_agent_is_behind_function(agent))
         report_own_stream(call, agent);
@@ -233,7 +231,7 @@ void am_after_sync_device(struct am_call *call)
 void am_before_abort(struct am_call *call)
 {
     struct am_agent *agent =
-        call->id != AM_API_aclrtDeviceTaskAbort ? stream_use(call) : NULL;
+        call->id != AM_API_aclrtDeviceTaskAbort ? am_call_use_stream(call) : NULL;
 
     call->value = am_serial_last();
     if (call->id == AM_API_aclrtDeviceTaskAbort) {
@@ -256,8 +254,7 @@ static void agent_abort(const struct am_call *call, struct am_agent *agent)
 
 void am_after_abort_stream(struct am_call *call)
 {
-    struct am_agent *agent =
-        call->stream != NULL ? am_agent_find(call, call->stream) : NULL;
+    struct am_agent *agent = am_agent_find(call);
 
     am_waits_end(call);
     if (call->rc == ACL_SUCCESS && agent != NULL)
@@ -379,13 +376,13 @@ AM_BEFORE(destroy_notify, aclrtDestroyNotify)
 static void event_resolve(struct am_call *call, const void *event)
 {
     am_call_ref_object(call, am_handle_use(call, AM_OBJECT_EVENT, event, "event"));
-    stream_use(call);
+    am_call_use_stream(call);
 }
 
 static void notify_resolve(struct am_call *call, const void *notify)
 {
     am_call_ref_object(call, am_handle_use(call, AM_OBJECT_NOTIFY, notify, "notify"));
-    stream_use(call);
+    am_call_use_stream(call);
 }
 
 AM_BEFORE(reset_event, aclrtResetEvent)
