@@ -153,6 +153,23 @@ static void stripes_give(const struct stripes *stripes)
         am_stripe_give(stripes->of[i]);
 }
 
+/* Runs the hook under the latches, if the condition holds then; NULL: without a condition. */
+static bool hook_run(struct am_call *call, am_hook hook, const struct stripes *stripes,
+                     bool (*can)(const struct am_call *call))
+{
+    bool is_done;
+
+    stripes_take(stripes);
+    is_done = can == NULL || can(call);
+    if (is_done) {
+        hook(call);
+        if (call->is_after)
+            am_call_unref(call);
+    }
+    stripes_give(stripes);
+    return is_done;
+}
+
 static struct am_stripe *handle_stripe(uint64_t handle)
 {
     return &am_check.stripe[handle * UINT64_C(0x9e3779b97f4a7c15) >> 56];
@@ -198,34 +215,32 @@ static bool past_is_plain(uint64_t addr, uint64_t size)
     return am_overlap_find(&am_check.rest.freed_areas, addr, size) == NULL;
 }
 
-static bool can_make_block(const struct am_call *call, uint64_t addr, uint64_t size)
+static bool can_make_block(const struct am_call *call)
 {
+    AM_ARGS(aclrtMalloc);
+    uint64_t addr = (uintptr_t)*a->devPtr;
+
     return call->era == am_check.era && !am_session_has_limit() &&
-           past_is_plain(addr, size) &&
-           am_overlap_find(&am_check.rest.areas, addr, size) == NULL &&
-           am_overlap_find(&am_stripe_of(addr)->areas, addr, size) == NULL;
+           past_is_plain(addr, a->size) &&
+           am_overlap_find(&am_check.rest.areas, addr, a->size) == NULL &&
+           am_overlap_find(&am_stripe_of(addr)->areas, addr, a->size) == NULL;
 }
 
 static bool block_make(struct am_call *call, am_hook after)
 {
     AM_ARGS(aclrtMalloc);
     uint64_t addr = (uintptr_t)*a->devPtr;
-    struct stripes stripes = {0};
-    bool can;
 
-    if (!am_area_is_small(addr, a->size))
-        return false;
-    stripes_add(&stripes, am_stripe_of(addr));
-    stripes_take(&stripes);
-    can = can_make_block(call, addr, a->size);
-    if (can)
-        after(call);
-    stripes_give(&stripes);
-    return can;
+    return am_area_is_small(addr, a->size) &&
+           hook_run(call, after, &(struct stripes){1, {am_stripe_of(addr)}},
+                    can_make_block);
 }
 
-static bool can_free_block(const struct am_object *object, uint64_t addr)
+static bool can_free_block(const struct am_call *call)
 {
+    AM_ARGS(aclrtFree);
+    uint64_t addr = (uintptr_t)a->devPtr;
+    const struct am_object *object = am_area_find(addr);
     struct am_access access;
 
     return object != NULL && object->key == addr && object->kind == AM_OBJECT_BLOCK &&
@@ -237,41 +252,28 @@ static bool can_free_block(const struct am_object *object, uint64_t addr)
 static bool block_free(struct am_call *call, am_hook before)
 {
     AM_ARGS(aclrtFree);
-    uint64_t addr = (uintptr_t)a->devPtr;
-    struct stripes stripes = {0};
-    bool can;
+    struct stripes stripes = {1, {am_stripe_of((uintptr_t)a->devPtr)}};
 
     if (!am_quarantine_is_open() &&
         (am_kind_is_on(AM_KIND_use_after_free) || am_kind_is_on(AM_KIND_double_free)))
         return false;
-    stripes_add(&stripes, am_stripe_of(addr));
-    stripes_take(&stripes);
-    can = can_free_block(am_area_find(addr), addr);
-    if (can)
-        before(call);
-    stripes_give(&stripes);
-    return can;
+    return hook_run(call, before, &stripes, can_free_block);
+}
+
+static bool is_plain_block(const struct am_call *call)
+{
+    return !call->object->is_exported && is_plain(call->object->bytes);
 }
 
 /* The block was freed before the call. */
 static bool block_freed(struct am_call *call, am_hook after)
 {
     const struct am_object *object = call->object;
-    struct stripes stripes = {0};
-    bool can;
 
-    if (object == NULL || object->kind != AM_OBJECT_BLOCK ||
-        !am_area_is_small(object->key, object->size))
-        return false;
-    stripes_add(&stripes, am_stripe_of(object->key));
-    stripes_take(&stripes);
-    can = !object->is_exported && is_plain(object->bytes);
-    if (can) {
-        after(call);
-        am_call_ref_object(call, NULL);
-    }
-    stripes_give(&stripes);
-    return can;
+    return object != NULL && object->kind == AM_OBJECT_BLOCK &&
+           am_area_is_small(object->key, object->size) &&
+           hook_run(call, after, &(struct stripes){1, {am_stripe_of(object->key)}},
+                    is_plain_block);
 }
 
 /* ---- work on a stream ---- */
@@ -375,7 +377,6 @@ static bool work_end(struct am_call *call, am_hook after)
 {
     const struct am_work *work = call->work;
     struct stripes stripes = {0};
-    bool can;
 
     if (work == NULL || work->n_pieces > 2 || work->type != AM_WORK_ACCESS ||
         call->agent == NULL || call->agent->handle == 0 || call->object != NULL ||
@@ -389,14 +390,7 @@ static bool work_end(struct am_call *call, am_hook after)
         stripes_add(&stripes, bytes_stripe(bytes->key, bytes->kind));
         address_add(&stripes, work->pieces[i].addr);
     }
-    stripes_take(&stripes);
-    can = can_run(call);
-    if (can) {
-        after(call);
-        am_call_ref_agent(call, NULL);
-    }
-    stripes_give(&stripes);
-    return can;
+    return hook_run(call, after, &stripes, can_run);
 }
 
 /* ---- records of events, and waits for them ---- */
@@ -409,67 +403,58 @@ static bool can_order(const struct am_object *event, const struct am_agent *agen
            agent->handle != 0 && agent->capture == NULL && am_order_is_settled();
 }
 
-static void order_stripes_take(struct stripes *stripes, const struct am_object *event,
-                               const struct am_agent *agent)
+static bool order_run(struct am_call *call, am_hook hook, const struct am_object *event,
+                      const struct am_agent *agent,
+                      bool (*can)(const struct am_call *call))
 {
-    stripes_add(stripes, handle_stripe(event->key));
-    stripes_add(stripes, handle_stripe(agent->handle));
-    stripes_take(stripes);
-}
-
-static bool order_begin(struct am_call *call, am_hook before, const void *handle)
-{
-    const struct am_object *event = am_handle_find(AM_OBJECT_EVENT, handle);
-    const struct am_agent *agent = am_agent_peek(call);
     struct stripes stripes = {0};
-    bool can;
 
     if (!can_order(event, agent))
         return false;
-    order_stripes_take(&stripes, event, agent);
-    can = TAILQ_EMPTY(&agent->works);
-    if (can)
-        before(call);
-    stripes_give(&stripes);
-    return can;
+    stripes_add(&stripes, handle_stripe(event->key));
+    stripes_add(&stripes, handle_stripe(agent->handle));
+    return hook_run(call, hook, &stripes, can);
 }
 
 static bool record_begin(struct am_call *call, am_hook before)
 {
     AM_ARGS(aclrtRecordEvent);
 
-    return order_begin(call, before, a->event);
+    return order_run(call, before, am_handle_find(AM_OBJECT_EVENT, a->event),
+                     am_agent_peek(call), NULL);
 }
 
 static bool wait_begin(struct am_call *call, am_hook before)
 {
     AM_ARGS(aclrtStreamWaitEvent);
 
-    return order_begin(call, before, a->event);
+    return order_run(call, before, am_handle_find(AM_OBJECT_EVENT, a->event),
+                     am_agent_peek(call), NULL);
 }
 
-/* Whether a wait for the event ends at once. */
-static bool is_recorded(const struct am_signal *signal)
+/* Another reference to the agent exists: the hook does not delete it. */
+static bool has_agent(const struct am_call *call)
 {
-    return signal->record != NULL ? signal->record->is_complete : signal->is_repeated;
+    return call->agent->refs > 1;
 }
 
-static bool order_end(struct am_call *call, am_hook after)
+static bool record_end(struct am_call *call, am_hook after)
 {
-    struct stripes stripes = {0};
-    bool can;
+    return order_run(call, after, call->object, call->agent, has_agent);
+}
 
-    if (!can_order(call->object, call->agent))
-        return false;
-    order_stripes_take(&stripes, call->object, call->agent);
-    can = call->agent->refs > 1 && TAILQ_EMPTY(&call->agent->works) &&
-          (after != am_after_wait || is_recorded(call->object->signal));
-    if (can) {
-        after(call);
-        am_call_unref(call);
-    }
-    stripes_give(&stripes);
-    return can;
+/* Whether the wait for the event ends at once. */
+static bool can_wait(const struct am_call *call)
+{
+    const struct am_signal *signal = call->object->signal;
+
+    return has_agent(call) &&
+           (signal->record != NULL ? signal->record->is_complete : signal->is_repeated);
+}
+
+static bool wait_end(struct am_call *call, am_hook after)
+{
+    return order_run(call, after, call->object, call->agent, can_wait);
 }
 
 /* ---- the host waits for a stream ---- */
@@ -484,33 +469,22 @@ static bool can_sync(const struct am_agent *agent)
 static bool sync_begin(struct am_call *call, am_hook before)
 {
     const struct am_agent *agent = am_agent_peek(call);
-    struct stripes stripes = {0};
 
-    if (!can_sync(agent))
-        return false;
-    stripes_add(&stripes, handle_stripe(agent->handle));
-    stripes_take(&stripes);
-    before(call);
-    stripes_give(&stripes);
-    return true;
+    return can_sync(agent) &&
+           hook_run(call, before, &(struct stripes){1, {handle_stripe(agent->handle)}},
+                    NULL);
+}
+
+static bool can_join(const struct am_call *call)
+{
+    return has_agent(call) && am_host_can_join(call->record);
 }
 
 static bool sync_end(struct am_call *call, am_hook after)
 {
-    struct stripes stripes = {0};
-    bool can;
-
-    if (!can_sync(call->agent))
-        return false;
-    stripes_add(&stripes, handle_stripe(call->agent->handle));
-    stripes_take(&stripes);
-    can = call->agent->refs > 1 && am_host_can_join(call->record);
-    if (can) {
-        after(call);
-        am_call_unref(call);
-    }
-    stripes_give(&stripes);
-    return can;
+    return can_sync(call->agent) &&
+           hook_run(call, after,
+                    &(struct stripes){1, {handle_stripe(call->agent->handle)}}, can_join);
 }
 
 /* ---- the calls ---- */
@@ -544,13 +518,14 @@ bool am_shared_before(struct am_call *call, am_hook before)
 
 bool am_shared_after(struct am_call *call, am_hook after)
 {
-    try_fn try = after == am_after_malloc                             ? block_make
-                 : after == am_after_freed                            ? block_freed
-                 : after == am_after_work                             ? work_end
-                 : after == am_after_record || after == am_after_wait ? order_end
-                 : after == am_after_sync_stream                      ? sync_end
-                 : after == am_after_query_stream                     ? sync_end
-                                                                      : NULL;
+    try_fn try = after == am_after_malloc         ? block_make
+                 : after == am_after_freed        ? block_freed
+                 : after == am_after_work         ? work_end
+                 : after == am_after_record       ? record_end
+                 : after == am_after_wait         ? wait_end
+                 : after == am_after_sync_stream  ? sync_end
+                 : after == am_after_query_stream ? sync_end
+                                                  : NULL;
 
     if (call->rc != ACL_SUCCESS || call->finding != NULL || call->model != NULL)
         return false;
