@@ -229,6 +229,19 @@ static void work_delete(struct am_work *work)
     free(work);
 }
 
+/* The next pending work, of one agent after the other; after NULL: the first one. */
+static struct am_work *pending_next(const struct am_work *work)
+{
+    const struct am_agent *agent;
+
+    if (work != NULL && TAILQ_NEXT(work, link) != NULL)
+        return TAILQ_NEXT(work, link);
+    agent = work != NULL ? TAILQ_NEXT(work->agent, link) : TAILQ_FIRST(&am_agents);
+    while (agent != NULL && TAILQ_EMPTY(&agent->works))
+        agent = TAILQ_NEXT(agent, link);
+    return agent != NULL ? TAILQ_FIRST(&agent->works) : NULL;
+}
+
 static void use_note(const struct am_piece *piece, const struct am_access *access)
 {
     struct am_object *area = am_area_find(piece->addr);
@@ -734,16 +747,15 @@ void am_host_joins_users(struct am_bytes *bytes)
 
 void am_host_joins_waits(struct am_signal *signal)
 {
-    struct am_agent *agent;
-    struct am_work *work;
+    struct am_work *work = NULL;
 
     all_progress();
-    TAILQ_FOREACH (agent, &am_agents, link) {
-        TAILQ_FOREACH (work, &agent->works, link) {
-            if (work->type == AM_WORK_WAIT && work->signal == signal &&
-                work->record != NULL)
-                record_force(work->record, 0);
-        }
+    while ((work = pending_next(work)) != NULL) {
+        if (work->type != AM_WORK_WAIT || work->signal != signal ||
+            work->record == NULL || work->record->n_pending == 0)
+            continue;
+        record_force(work->record, 0);
+        work = NULL; /* it may have run */
     }
     all_progress();
     host_learn(&signal->waited);
@@ -773,43 +785,40 @@ void am_agent_abort(struct am_agent *agent)
 
 void am_signal_end(struct am_signal *signal)
 {
-    struct am_agent *agent;
-    struct am_work *work;
+    struct am_work *work = NULL;
 
-    TAILQ_FOREACH (agent, &am_agents, link) {
-        TAILQ_FOREACH (work, &agent->works, link) {
-            if (work->signal == signal && work->type == AM_WORK_WAIT &&
-                (work->record == NULL || work->record->n_queued == 0))
-                work->is_forced = true;
-        }
+    while ((work = pending_next(work)) != NULL) {
+        if (work->signal == signal && work->type == AM_WORK_WAIT &&
+            (work->record == NULL || work->record->n_queued == 0))
+            work->is_forced = true;
     }
     all_progress();
 }
 
 /* ---- in use ---- */
 
+/* The access of a pending work. */
+static struct am_access pending_access(const struct am_work *work,
+                                       const struct am_piece *piece)
+{
+    return (struct am_access){
+        .agent = work->agent->number, .site = work->site, .is_write = piece->is_write};
+}
+
 bool am_area_is_in_use(const struct am_object *area, struct am_access *ret_access)
 {
-    struct am_agent *agent;
-    struct am_work *work;
+    struct am_work *work = NULL;
 
     if (area->bytes == NULL)
         return false;
     if (am_uses_find(area, &host.clock, ret_access))
         return true;
-    if (host.n_pending == 0)
-        return false;
-    TAILQ_FOREACH (agent, &am_agents, link) {
-        TAILQ_FOREACH (work, &agent->works, link) {
-            for (size_t i = 0; i < work->n_pieces && !agent->is_order_unknown; i++) {
-                const struct am_piece *p = &work->pieces[i];
-
-                if (p->area != area->serial)
-                    continue;
-                *ret_access = (struct am_access){
-                    .agent = agent->number, .site = work->site, .is_write = p->is_write};
-                return true;
-            }
+    while (host.n_pending > 0 && (work = pending_next(work)) != NULL) {
+        for (size_t i = 0; i < work->n_pieces && !work->agent->is_order_unknown; i++) {
+            if (work->pieces[i].area != area->serial)
+                continue;
+            *ret_access = pending_access(work, &work->pieces[i]);
+            return true;
         }
     }
     return false;
@@ -879,30 +888,30 @@ bool am_agent_is_behind_function(const struct am_agent *agent)
     return false;
 }
 
+/* Whether an access of the host that conflicts with the pending work is a mistake. */
+static bool host_may_touch(const struct am_work *work)
+{
+    return work_touches(work) && !work->agent->is_order_unknown;
+}
+
 bool am_bytes_in_flight_at(struct am_bytes *bytes, uint64_t at, bool is_write,
                            struct am_access *ret_access)
 {
     struct am_access touch = {.agent = HOST, .is_write = is_write};
-    struct am_agent *agent;
-    struct am_work *work;
+    struct am_work *work = NULL;
     uint64_t where;
 
     if (am_bytes_conflict(bytes, at, 1, &touch, &host.clock, ret_access, &where))
         return true;
-    TAILQ_FOREACH (agent, &am_agents, link) {
-        if (agent->is_order_unknown || am_agent_is_behind_function(agent))
-            continue;
-        TAILQ_FOREACH (work, &agent->works, link) {
-            for (size_t i = 0; work_touches(work) && i < work->n_pieces; i++) {
-                const struct am_piece *p = &work->pieces[i];
+    while ((work = pending_next(work)) != NULL) {
+        for (size_t i = 0; host_may_touch(work) && i < work->n_pieces; i++) {
+            const struct am_piece *p = &work->pieces[i];
 
-                if (p->bytes != bytes || at - p->at >= p->size ||
-                    !(p->is_write || is_write))
-                    continue;
-                *ret_access = (struct am_access){
-                    .agent = agent->number, .site = work->site, .is_write = p->is_write};
-                return true;
-            }
+            if (p->bytes != bytes || at - p->at >= p->size ||
+                !(p->is_write || is_write) || am_agent_is_behind_function(work->agent))
+                continue;
+            *ret_access = pending_access(work, p);
+            return true;
         }
     }
     return false;
@@ -910,20 +919,15 @@ bool am_bytes_in_flight_at(struct am_bytes *bytes, uint64_t at, bool is_write,
 
 void am_bytes_in_flight(struct am_bytes *bytes, am_range_fn each, void *arg)
 {
-    struct am_agent *agent;
-    struct am_work *work;
+    struct am_work *work = NULL;
 
     am_bytes_undone(bytes, &host.clock, each, arg);
-    TAILQ_FOREACH (agent, &am_agents, link) {
-        TAILQ_FOREACH (work, &agent->works, link) {
-            for (size_t i = 0;
-                 work_touches(work) && i < work->n_pieces && !agent->is_order_unknown;
-                 i++) {
-                const struct am_piece *p = &work->pieces[i];
+    while ((work = pending_next(work)) != NULL) {
+        for (size_t i = 0; host_may_touch(work) && i < work->n_pieces; i++) {
+            const struct am_piece *p = &work->pieces[i];
 
-                if (p->bytes == bytes)
-                    each(p->at, p->at + p->size, p->is_write, arg);
-            }
+            if (p->bytes == bytes)
+                each(p->at, p->at + p->size, p->is_write, arg);
         }
     }
 }
@@ -943,15 +947,12 @@ bool am_wait_is_stalled(const struct am_work *wait)
 
 bool am_signal_is_in_use(const struct am_signal *signal, struct am_site *ret_site)
 {
-    struct am_agent *agent;
-    struct am_work *work;
+    struct am_work *work = NULL;
 
-    TAILQ_FOREACH (agent, &am_agents, link) {
-        TAILQ_FOREACH (work, &agent->works, link) {
-            if (work->signal == signal && am_wait_is_stalled(work)) {
-                *ret_site = work->site;
-                return true;
-            }
+    while ((work = pending_next(work)) != NULL) {
+        if (work->signal == signal && am_wait_is_stalled(work)) {
+            *ret_site = work->site;
+            return true;
         }
     }
     return false;
