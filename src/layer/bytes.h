@@ -12,6 +12,7 @@
 #include <bsd/sys/tree.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "layer/clock.h"
 #include "layer/finding.h"
@@ -48,7 +49,8 @@ struct am_bytes {
     bool is_exported;
     bool has_pages;    /* a pinned block that shares no page with another one */
     bool is_protected; /* some pages are, against the program */
-    struct am_protected *protected; /* touch.c; NULL: no page is */
+    bool is_watched;   /* in the list of touch.c, with a reference */
+    TAILQ_ENTRY(am_bytes) watched_link;
     bool
         is_counted; /* in am_check.device_bytes: the handle is freed, and mappings hold the bytes */
 };

@@ -185,7 +185,7 @@ static struct am_stripe *bytes_stripe(uint64_t key, enum am_object_kind kind)
 static bool is_plain(const struct am_bytes *bytes)
 {
     return bytes == NULL ||
-           (bytes->values == NULL && bytes->protected == NULL && bytes->origin == NULL);
+           (bytes->values == NULL && !bytes->is_watched && bytes->origin == NULL);
 }
 
 bool am_can_forget(const struct am_object *object)

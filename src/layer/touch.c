@@ -10,25 +10,18 @@
 #include "layer/bytes.h"
 #include "layer/hooks.h"
 #include "layer/layers.h"
-#include "layer/memory.h"
 #include "layer/order.h"
 #include "layer/pinned.h"
 #include "layer/stacks.h"
 #include "layer/thread.h"
 
-/* A block of which pages are, or were, protected. */
-struct am_protected {
-    TAILQ_ENTRY(am_protected) link;
-    struct am_bytes *bytes; /* with a reference */
-};
-
 static struct {
     atomic_bool is_on;
     atomic_bool is_noted; /* it is off, and queued work used a pinned block */
     _Atomic pid_t owner;
-    uint64_t version; /* of what queued work uses, at the last update */
-    TAILQ_HEAD(, am_protected) list;
-} touch = {.list = TAILQ_HEAD_INITIALIZER(touch.list)};
+    uint64_t version;               /* of what queued work uses, at the last update */
+    TAILQ_HEAD(, am_bytes) watched; /* pages of these are, or were, protected */
+} touch = {.watched = TAILQ_HEAD_INITIALIZER(touch.watched)};
 
 bool am_touch_is_on(void)
 {
@@ -109,18 +102,18 @@ static void block_update(struct am_bytes *bytes)
 
 void am_touch_update(void)
 {
-    struct am_protected *p;
-    struct am_protected *next;
+    struct am_bytes *bytes;
+    struct am_bytes *next;
     uint64_t version = am_order_version();
 
     if (!touch.is_on || version == touch.version || am_check.n_stopping > 0)
         return;
     touch.version = version;
-    for (p = TAILQ_FIRST(&touch.list); p != NULL; p = next) {
-        next = TAILQ_NEXT(p, link);
-        block_update(p->bytes);
-        if (!p->bytes->is_protected)
-            am_touch_forget(p->bytes);
+    for (bytes = TAILQ_FIRST(&touch.watched); bytes != NULL; bytes = next) {
+        next = TAILQ_NEXT(bytes, watched_link);
+        block_update(bytes);
+        if (!bytes->is_protected)
+            am_touch_forget(bytes);
     }
 }
 
@@ -128,32 +121,23 @@ void am_touch_update(void)
 
 void am_touch_watch(struct am_bytes *bytes)
 {
-    struct am_protected *p;
-
     if (!touch.is_on && bytes->kind == AM_OBJECT_HOST && !touch.is_noted &&
         !atomic_exchange(&touch.is_noted, true))
         am_findings_note("race.host-off");
-    if (!touch.is_on || bytes->kind != AM_OBJECT_HOST || bytes->protected != NULL ||
+    if (!touch.is_on || bytes->kind != AM_OBJECT_HOST || bytes->is_watched ||
         !bytes->has_pages)
         return;
-    p = am_meta_alloc(sizeof *p);
-    if (p == NULL)
-        return;
-    p->bytes = am_bytes_get(bytes);
-    bytes->protected = p;
-    TAILQ_INSERT_TAIL(&touch.list, p, link);
+    bytes->is_watched = true;
+    TAILQ_INSERT_TAIL(&touch.watched, am_bytes_get(bytes), watched_link);
 }
 
 void am_touch_forget(struct am_bytes *bytes)
 {
-    struct am_protected *p = bytes != NULL ? bytes->protected : NULL;
-
-    if (p == NULL)
+    if (bytes == NULL || !bytes->is_watched)
         return;
-    TAILQ_REMOVE(&touch.list, p, link);
-    bytes->protected = NULL;
+    TAILQ_REMOVE(&touch.watched, bytes, watched_link);
+    bytes->is_watched = false;
     bytes->is_protected = false;
-    free(p);
     am_bytes_put(bytes);
 }
 
@@ -169,8 +153,8 @@ void am_touch_end(struct am_bytes *bytes)
 
 void am_touch_forget_all(void)
 {
-    while (!TAILQ_EMPTY(&touch.list))
-        am_touch_forget(TAILQ_FIRST(&touch.list)->bytes);
+    while (!TAILQ_EMPTY(&touch.watched))
+        am_touch_forget(TAILQ_FIRST(&touch.watched));
 }
 
 /* ---- the fence ---- */
