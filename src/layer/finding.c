@@ -440,19 +440,6 @@ static void finding_print(const struct am_finding *f)
 
 /* ---- telling ---- */
 
-void am_findings_lock(void) AM_ACQUIRE(findings.lock);
-void am_findings_unlock(void) AM_RELEASE(findings.lock);
-
-void am_findings_lock(void)
-{
-    am_lock(&findings.lock);
-}
-
-void am_findings_unlock(void)
-{
-    am_unlock(&findings.lock);
-}
-
 void am_finding_begin(struct am_finding *finding, enum am_kind_of_finding kind,
                       const char *format, ...)
 {

@@ -111,10 +111,6 @@ extern const char *const am_api_names[];
  */
 json_t *am_finding_json(const struct am_finding *finding,
                         json_t *(*stack_of)(const struct am_site *site), bool has_python);
-/* Holds back findings of other threads. */
-void am_findings_lock(void);
-void am_findings_unlock(void);
-
 /* Writes counts and the end; once. */
 void am_findings_close(uint64_t n_calls, uint64_t n_refused);
 
@@ -132,7 +128,7 @@ bool am_lint_function(unsigned api, struct am_reach *ret_reach);
 
 /* The number of the session; 0: none is on. */
 uint32_t am_session_number(void);
-/* Adds a finding to the session.  The findings' lock is held. */
+/* Adds a finding to the session, under am_check.lock. */
 void am_session_add(const struct am_finding *finding);
 
 /* "1.5 MB" */

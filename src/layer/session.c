@@ -3,7 +3,6 @@
 
 #include <dlfcn.h>
 #include <jansson.h>
-#include <stdatomic.h>
 #include <string.h>
 
 #include "aclmem/aclmem.h"
@@ -17,18 +16,18 @@
 #include "layer/stacks.h"
 
 static struct {
-    _Atomic uint32_t number; /* of the session that is on; 0: none */
-    uint32_t n;              /* am_check.lock; sessions so far */
-    uint64_t limit;          /* am_check.lock; 0: none */
-    uint64_t base;           /* am_check.lock; am_check.device_bytes at the begin */
-    uint64_t serial;         /* am_check.lock; objects up to this one are older */
-    bool is_over;            /* am_check.lock; the limit was exceeded, and reported */
-    json_t *findings;        /* findings' lock */
-} session;
+    uint32_t number; /* of the session that is on; 0: none */
+    uint32_t n;      /* sessions so far */
+    uint64_t limit;  /* 0: none */
+    uint64_t base;   /* am_check.device_bytes at the begin */
+    uint64_t serial; /* objects up to this one are older */
+    bool is_over;    /* the limit was exceeded, and reported */
+    json_t *findings;
+} session; /* am_check.lock */
 
 uint32_t am_session_number(void)
 {
-    return atomic_load(&session.number);
+    return session.number;
 }
 
 /* ---- a finding as JSON ---- */
@@ -76,12 +75,9 @@ void am_session_add(const struct am_finding *finding)
 /* Replaces the list; the one before is the caller's. */
 static json_t *findings_swap(json_t *list)
 {
-    json_t *old;
+    json_t *old = session.findings;
 
-    am_findings_lock();
-    old = session.findings;
     session.findings = list;
-    am_findings_unlock();
     return old;
 }
 
@@ -94,7 +90,7 @@ AM_LAYER_EXPORT aclError aclmem_check_begin(uint64_t limit)
     session.base = am_counter_sum(&am_check.device_bytes);
     session.serial = am_serial_last();
     session.is_over = false;
-    atomic_store(&session.number, ++session.n);
+    session.number = ++session.n;
     am_check_unlock();
     return ACL_SUCCESS;
 }
@@ -112,10 +108,14 @@ static aclError list_give(json_t *list, char **ret_text)
 
 AM_LAYER_EXPORT aclError aclmem_check_findings(char **findings)
 {
+    json_t *list;
+
     AM_TRY(am_check_state(__func__));
     AM_REQUIRE(findings != NULL, ACL_ERROR_INVALID_PARAM, "findings is NULL");
-    return list_give(findings_swap(am_session_number() != 0 ? json_array() : NULL),
-                     findings);
+    am_check_lock();
+    list = findings_swap(am_session_number() != 0 ? json_array() : NULL);
+    am_check_unlock();
+    return list_give(list, findings);
 }
 
 AM_LAYER_EXPORT aclError aclmem_check_end(int leaks, char **findings)
@@ -127,7 +127,7 @@ AM_LAYER_EXPORT aclError aclmem_check_end(int leaks, char **findings)
     am_check_lock();
     if (leaks != 0 && am_session_number() != 0)
         am_leaks_report(-1, session.serial, "the end of the test");
-    atomic_store(&session.number, 0);
+    session.number = 0;
     list = findings_swap(NULL);
     session.limit = 0;
     am_check_unlock();
