@@ -379,7 +379,7 @@ CUresult fake_cuMemcpyPeerAsync(CUdeviceptr dst, CUcontext to, CUdeviceptr src,
 /* What a side of a copy of rows may be; 0: no such type. */
 static unsigned sides_of(CUmemorytype type)
 {
-    switch (type) {
+    switch ((int)type) {
     case CU_MEMORYTYPE_HOST:
     case CU_MEMORYTYPE_UNIFIED:
         return SIDE_DEVICE | SIDE_PROGRAM;

@@ -195,7 +195,7 @@ CUresult fake_cuDeviceGetAttribute(int *ret_value, CUdevice_attribute attribute,
 
     if (rc != CUDA_SUCCESS)
         return rc;
-    switch (attribute) {
+    switch ((int)attribute) {
     case CU_DEVICE_ATTRIBUTE_PCI_BUS_ID:
         *ret_value = 0x10 + device;
         return CUDA_SUCCESS;

@@ -248,7 +248,7 @@ static bool get_locked(CUpointer_attribute attribute, CUdeviceptr addr,
     struct known known = look_locked(addr);
     struct value value = {.is_meant = known.type != 0, .size = sizeof(unsigned)};
 
-    switch (attribute) {
+    switch ((int)attribute) {
     case CU_POINTER_ATTRIBUTE_CONTEXT:
         value.pointer = known.context;
         value.size = sizeof(known.context);

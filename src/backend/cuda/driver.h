@@ -2,7 +2,7 @@
  * The NVIDIA driver as far as we use it, so that building needs nothing of CUDA.
  *
  * Names, values and layouts are those of the driver's stable ABI on 64-bit Linux.  The
- * functions are in driver.def.
+ * functions are in driver.def.  Tests declare more of the driver (test/fake/whole_driver.h).
  */
 #ifndef AM_BACKEND_CUDA_DRIVER_H
 #define AM_BACKEND_CUDA_DRIVER_H
@@ -16,23 +16,16 @@ typedef unsigned long long CUmemGenericAllocationHandle;
 typedef struct CUctx_st *CUcontext;
 typedef struct CUstream_st *CUstream;
 typedef struct CUevent_st *CUevent;
-typedef struct CUgraph_st *CUgraph;
-typedef struct CUgraphExec_st *CUgraphExec;
-typedef void (*CUhostFn)(void *arg);
 
 typedef enum {
     CUDA_SUCCESS = 0,
     CUDA_ERROR_INVALID_VALUE = 1,
     CUDA_ERROR_OUT_OF_MEMORY = 2,
     CUDA_ERROR_NOT_INITIALIZED = 3,
-    CUDA_ERROR_DEINITIALIZED = 4,
     CUDA_ERROR_STUB_LIBRARY = 34,
     CUDA_ERROR_DEVICE_UNAVAILABLE = 46,
     CUDA_ERROR_NO_DEVICE = 100,
     CUDA_ERROR_INVALID_DEVICE = 101,
-    CUDA_ERROR_INVALID_CONTEXT = 201,
-    CUDA_ERROR_MAP_FAILED = 205,
-    CUDA_ERROR_UNMAP_FAILED = 206,
     CUDA_ERROR_ALREADY_MAPPED = 208,
     CUDA_ERROR_NOT_MAPPED = 211,
     CUDA_ERROR_ECC_UNCORRECTABLE = 214,
@@ -41,13 +34,9 @@ typedef enum {
     CUDA_ERROR_CONTAINED = 226,
     CUDA_ERROR_OPERATING_SYSTEM = 304,
     CUDA_ERROR_INVALID_HANDLE = 400,
-    CUDA_ERROR_ILLEGAL_STATE = 401,
-    CUDA_ERROR_NOT_FOUND = 500,
     CUDA_ERROR_NOT_READY = 600,
     CUDA_ERROR_ILLEGAL_ADDRESS = 700,
-    CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES = 701,
     CUDA_ERROR_LAUNCH_TIMEOUT = 702,
-    CUDA_ERROR_PEER_ACCESS_NOT_ENABLED = 705,
     CUDA_ERROR_CONTEXT_IS_DESTROYED = 709,
     CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED = 712,
     CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED = 713,
@@ -58,12 +47,8 @@ typedef enum {
     CUDA_ERROR_LAUNCH_FAILED = 719,
     CUDA_ERROR_NOT_PERMITTED = 800,
     CUDA_ERROR_NOT_SUPPORTED = 801,
-    CUDA_ERROR_SYSTEM_NOT_READY = 802,
     CUDA_ERROR_SYSTEM_DRIVER_MISMATCH = 803,
     CUDA_ERROR_COMPAT_NOT_SUPPORTED_ON_DEVICE = 804,
-    CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED = 900,
-    CUDA_ERROR_STREAM_CAPTURE_INVALIDATED = 901,
-    CUDA_ERROR_TIMEOUT = 909,
     CUDA_ERROR_EXTERNAL_DEVICE = 911,
     CUDA_ERROR_UNKNOWN = 999,
 } CUresult;
@@ -73,32 +58,24 @@ typedef enum {
     CU_DEVICE_ATTRIBUTE_PCI_DEVICE_ID = 34,
     CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING = 41,
     CU_DEVICE_ATTRIBUTE_PCI_DOMAIN_ID = 50,
-    CU_DEVICE_ATTRIBUTE_CAN_USE_HOST_POINTER_FOR_REGISTERED_MEM = 91,
     CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102,
     CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED = 103,
-    CU_DEVICE_ATTRIBUTE_HOST_NUMA_ID = 134,
 } CUdevice_attribute;
 
 typedef enum {
-    CU_MEM_LOCATION_TYPE_INVALID = 0,
     CU_MEM_LOCATION_TYPE_DEVICE = 1,
-    CU_MEM_LOCATION_TYPE_HOST = 2,
-    CU_MEM_LOCATION_TYPE_HOST_NUMA = 3,
 } CUmemLocationType;
 
 typedef enum {
-    CU_MEM_ALLOCATION_TYPE_INVALID = 0,
     CU_MEM_ALLOCATION_TYPE_PINNED = 1,
 } CUmemAllocationType;
 
 typedef enum {
-    CU_MEM_HANDLE_TYPE_NONE = 0,
     CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR = 1,
 } CUmemAllocationHandleType;
 
 typedef enum {
     CU_MEM_ALLOC_GRANULARITY_MINIMUM = 0,
-    CU_MEM_ALLOC_GRANULARITY_RECOMMENDED = 1,
 } CUmemAllocationGranularity_flags;
 
 typedef enum {
@@ -110,56 +87,27 @@ typedef enum {
 typedef enum {
     CU_POINTER_ATTRIBUTE_CONTEXT = 1,
     CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2,
-    CU_POINTER_ATTRIBUTE_DEVICE_POINTER = 3,
-    CU_POINTER_ATTRIBUTE_HOST_POINTER = 4,
-    CU_POINTER_ATTRIBUTE_IS_MANAGED = 8,
-    CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9,
-    CU_POINTER_ATTRIBUTE_RANGE_START_ADDR = 11,
-    CU_POINTER_ATTRIBUTE_RANGE_SIZE = 12,
-    CU_POINTER_ATTRIBUTE_MAPPED = 13,
-    CU_POINTER_ATTRIBUTE_ACCESS_FLAGS = 16,
 } CUpointer_attribute;
 
 typedef enum {
     CU_MEMORYTYPE_HOST = 1,
-    CU_MEMORYTYPE_DEVICE = 2,
-    CU_MEMORYTYPE_ARRAY = 3,
-    CU_MEMORYTYPE_UNIFIED = 4, /* the driver decides by the address */
 } CUmemorytype;
 
 /* Whose captures of graphs forbid a thread calls that could wait for work. */
 typedef enum {
-    CU_STREAM_CAPTURE_MODE_GLOBAL = 0, /* those of all threads */
-    CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,
-    CU_STREAM_CAPTURE_MODE_RELAXED = 2, /* none */
+    CU_STREAM_CAPTURE_MODE_RELAXED = 2, /* those of no thread */
 } CUstreamCaptureMode;
 
 enum {
-    CU_STREAM_DEFAULT = 0, /* ordered with the legacy stream */
     CU_STREAM_NON_BLOCKING = 1,
 
     CU_EVENT_DEFAULT = 0,
-    CU_EVENT_BLOCKING_SYNC = 1, /* a synchronising thread sleeps instead of spinning */
     CU_EVENT_DISABLE_TIMING = 2,
 
     CU_EVENT_WAIT_DEFAULT = 0,
 
-    CU_MEMHOSTALLOC_PORTABLE = 1, /* pinned for all contexts */
-    CU_MEMHOSTALLOC_DEVICEMAP = 2,
-
-    CU_MEMHOSTREGISTER_PORTABLE = 1,
-    CU_MEMHOSTREGISTER_DEVICEMAP = 2,
-
-    CU_STREAM_WRITE_VALUE_DEFAULT = 0,
-
-    CU_STREAM_WAIT_VALUE_GEQ = 0, /* as the sign of a 32-bit difference */
-    CU_STREAM_WAIT_VALUE_EQ = 1,
-    CU_STREAM_WAIT_VALUE_AND = 2,
-    CU_STREAM_WAIT_VALUE_NOR = 3,
+    CU_MEMHOSTREGISTER_PORTABLE = 1, /* pinned for all contexts */
 };
-
-/* The streams that always exist.  NULL is the legacy one too. */
-#define CU_STREAM_LEGACY ((CUstream)0x1)
 
 typedef struct {
     char bytes[16];
@@ -189,7 +137,6 @@ typedef struct {
 } CUmemAccessDesc;
 
 typedef enum {
-    CU_MEMCPY_SRC_ACCESS_ORDER_INVALID = 0,
     CU_MEMCPY_SRC_ACCESS_ORDER_STREAM = 1,
 } CUmemcpySrcAccessOrder;
 
