@@ -40,7 +40,7 @@ aclError am_aclmdlRICaptureGetInfo(aclrtStream handle, aclmdlRICaptureStatus *st
 
     if (stream == NULL)
         return info_of_default(handle, status, modelRI);
-    model = atomic_load_explicit(&stream->queue.model, memory_order_acquire);
+    model = am_queue_model(&stream->queue);
     *status = model != NULL ? model->status : ACL_MODEL_RI_CAPTURE_STATUS_NONE;
     *modelRI = *status != ACL_MODEL_RI_CAPTURE_STATUS_NONE ? model->named.handle : NULL;
     return ACL_SUCCESS;

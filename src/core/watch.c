@@ -94,7 +94,7 @@ static void task_ran(const struct am_queue *queue, const struct am_task *task,
     });
 }
 
-static void node_ran(const struct am_lane *lane, const struct am_node *node,
+static void node_ran(const struct am_model_lane *lane, const struct am_node *node,
                      uint64_t began, uint64_t ended)
 {
     task_report(&(struct am_watch_task){

@@ -6,37 +6,6 @@
 #include "core/device/context.h"
 #include "core/stream/capture.h"
 
-/*
- * A wait for the stream ends at once, since its tasks are in the model, and other streams may
- * work.  Work that cannot be captured is refused.
- */
-static aclError bound_refuse(struct am_recorder *recorder, aclError code,
-                             const char *remedy)
-{
-    const struct am_lane *lane = AM_CONTAINER_OF(recorder, struct am_lane, recorder);
-
-    if (code == ACL_ERROR_RT_STREAM_CAPTURED ||
-        code == ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT)
-        return ACL_SUCCESS;
-    return am_fail(code, "not allowed on stream %d, which is bound to model %u; %s",
-                   lane->stream_id, lane->model->id, remedy);
-}
-
-static aclError bound_record(struct am_recorder *recorder, struct am_task *task)
-{
-    struct am_lane *lane = AM_CONTAINER_OF(recorder, struct am_lane, recorder);
-
-    AM_REQUIRE(
-        !lane->is_ended, ACL_ERROR_RT_PARAM_INVALID,
-        "the work of stream %d in model %u is complete since aclmdlRIEndTask; call "
-        "aclmdlRIUnbindStream before other work",
-        lane->stream_id, lane->model->id);
-    return am_lane_record(recorder, task);
-}
-
-static const struct am_recorder bound_recorder = {bound_record, bound_refuse,
-                                                  am_lane_detach, am_capture_abandon};
-
 static aclError building_check(const struct am_model *model)
 {
     AM_REQUIRE(model->is_built && model->status == ACL_MODEL_RI_CAPTURE_STATUS_ACTIVE,
@@ -70,12 +39,13 @@ aclError am_build_begin(void **ret_model)
 static aclError bind_locked(struct am_model *model, struct am_stream *stream)
     AM_REQUIRES(am_models.lock)
 {
-    struct am_lane *lane;
+    struct am_model_lane *lane;
 
     AM_TRY(building_check(model));
     AM_TRY(
         am_model_add_lane_locked(model, stream, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, &lane));
-    return am_lane_attach(lane, &bound_recorder);
+    lane->is_bound = true;
+    return am_lane_attach(lane);
 }
 
 aclError am_build_bind(struct am_model *model, struct am_stream *stream)
@@ -92,7 +62,8 @@ aclError am_build_bind(struct am_model *model, struct am_stream *stream)
 }
 
 static aclError lane_find_locked(struct am_model *model, const struct am_stream *stream,
-                                 struct am_lane **ret_lane) AM_REQUIRES(am_models.lock)
+                                 struct am_model_lane **ret_lane)
+    AM_REQUIRES(am_models.lock)
 {
     *ret_lane = am_lane_of(model, stream);
     AM_REQUIRE(*ret_lane != NULL, ACL_ERROR_RT_PARAM_INVALID,
@@ -103,7 +74,7 @@ static aclError lane_find_locked(struct am_model *model, const struct am_stream 
 
 aclError am_build_end_stream(struct am_model *model, const struct am_stream *stream)
 {
-    struct am_lane *lane = NULL;
+    struct am_model_lane *lane = NULL;
     aclError rc;
 
     am_lock(&am_models.lock);
@@ -125,8 +96,7 @@ static aclError end_locked(struct am_model *model) AM_REQUIRES(am_models.lock)
     AM_REQUIRE(model->n_lanes > 0, ACL_ERROR_RT_PARAM_INVALID,
                "model %u has no stream; call aclmdlRIBindStream first", model->id);
     for (uint32_t i = 0; i < model->n_lanes; i++)
-        AM_REQUIRE(model->lanes[i]->is_ended ||
-                       model->lanes[i]->recorder.record != bound_record,
+        AM_REQUIRE(model->lanes[i]->is_ended || !model->lanes[i]->is_bound,
                    ACL_ERROR_RT_PARAM_INVALID,
                    "the work of stream %d in model %u has no end; call aclmdlRIEndTask "
                    "first",
@@ -140,7 +110,7 @@ aclError am_build_end(struct am_model *model)
 {
     AM_TRY(AM_LOCKED(&am_models.lock, end_locked(model)));
     for (uint32_t i = 0; i < model->n_lanes; i++) { /* streams that joined */
-        if (model->lanes[i]->recorder.record != bound_record)
+        if (!model->lanes[i]->is_bound)
             am_lane_release(model->lanes[i]);
     }
     am_model_finish(model);
@@ -149,7 +119,7 @@ aclError am_build_end(struct am_model *model)
 
 aclError am_build_unbind(struct am_model *model, const struct am_stream *stream)
 {
-    struct am_lane *lane = NULL;
+    struct am_model_lane *lane = NULL;
     aclError rc;
 
     AM_REQUIRE(model->status == ACL_MODEL_RI_CAPTURE_STATUS_NONE,

@@ -321,7 +321,7 @@ static aclError branch_make(const aclmdlRICondTaskParams *params,
 aclError am_condition_add_task(const aclmdlRICondTaskParams *params,
                                struct am_stream *stream)
 {
-    struct am_model *parent = stream->queue.model;
+    struct am_model *parent = am_queue_model(&stream->queue);
     struct branch *branch;
     aclError rc;
 

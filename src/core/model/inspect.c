@@ -31,7 +31,7 @@ static const struct am_node *record_of(const struct am_model *model,
 void am_model_print(const struct am_model *model)
 {
     for (uint32_t i = 0; i < model->n_lanes; i++) {
-        const struct am_lane *lane = model->lanes[i];
+        const struct am_model_lane *lane = model->lanes[i];
 
         for (uint32_t k = 0; k < lane->n; k++) {
             const struct am_node *node = &lane->nodes[k];
@@ -48,7 +48,7 @@ void am_model_print(const struct am_model *model)
 
 /* The number of a task is its time; an edge is an arrow from the record to the wait. */
 static void node_write(FILE *file, const struct am_model *model,
-                       const struct am_lane *lane, const struct am_node *node,
+                       const struct am_model_lane *lane, const struct am_node *node,
                        const char *separator)
 {
     fprintf(file,
@@ -125,7 +125,7 @@ aclError am_model_streams(const struct am_model *model, void **streams, uint32_t
 
 aclError am_model_tasks(void *stream, void **tasks, uint32_t *n)
 {
-    const struct am_lane *lane = am_named_find(AM_KIND_LANE, stream);
+    const struct am_model_lane *lane = am_named_find(AM_KIND_LANE, stream);
 
     AM_REQUIRE(lane != NULL, ACL_ERROR_RT_INVALID_HANDLE,
                "stream %p %s; take it from aclmdlRIGetStreams", stream,
@@ -140,7 +140,7 @@ aclError am_model_tasks(void *stream, void **tasks, uint32_t *n)
 static struct am_node *node_find(const struct am_model *model, const void *task)
 {
     for (uint32_t i = 0; i < model->n_lanes; i++) {
-        struct am_lane *lane = model->lanes[i];
+        struct am_model_lane *lane = model->lanes[i];
         uintptr_t at = (uintptr_t)task - (uintptr_t)lane->nodes;
 
         if (at / sizeof(struct am_node) < lane->n && at % sizeof(struct am_node) == 0)

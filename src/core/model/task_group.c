@@ -6,49 +6,26 @@
 #include "base/util.h"
 #include "core/stream/capture.h"
 
+/*
+ * The group and the stream that updates it store each other's handles, and keep no references: an
+ * update is over as soon as one of the two handles is not valid.
+ */
 struct group {
     struct am_named named;
     struct am_model_part part;
-    struct am_recorder recorder;
-    struct am_stream
-        *stream; /* am_models.lock; that updates the group; with a reference */
+    void *stream; /* am_models.lock; the one whose update began last, or NULL */
 };
-
-/* Ends an update; returns the stream, whose reference is the caller's. */
-static struct am_stream *update_leave_locked(struct group *group)
-    AM_REQUIRES(am_models.lock)
-{
-    struct am_stream *stream = group->stream;
-
-    if (stream == NULL)
-        return NULL;
-    am_lock(&stream->queue.lock);
-    if (stream->queue.recorder == &group->recorder)
-        stream->queue.recorder = NULL;
-    am_unlock(&stream->queue.lock);
-    group->stream = NULL; /* a stream that ends needed it until now */
-    return stream;
-}
 
 static void group_free(struct am_model_part *part)
 {
-    struct group *group = AM_CONTAINER_OF(part, struct group, part);
-    struct am_stream *stream;
-
-    am_lock(&am_models.lock);
-    am_named_unpublish(&group->named); /* no update begins from now on */
-    stream = update_leave_locked(group);
-    am_unlock(&am_models.lock);
-    if (stream != NULL)
-        am_stream_put(stream);
-    am_named_free(&group->named);
+    am_named_free(&AM_CONTAINER_OF(part, struct group, part)->named);
 }
 
 /* The model that the stream is captured into. */
 static aclError capture_get_locked(struct am_stream *stream, struct am_model **ret_model)
     AM_REQUIRES(am_models.lock)
 {
-    *ret_model = stream->queue.model;
+    *ret_model = am_queue_model(&stream->queue);
     AM_REQUIRE(*ret_model != NULL, ACL_ERROR_RT_STREAM_NOT_CAPTURED,
                "stream %d is not being captured; a task group is part of a capture",
                stream->id);
@@ -107,111 +84,56 @@ aclError am_task_group_end(struct am_stream *stream, void **ret_group)
 
 /* ---- updates ---- */
 
-static aclError update_record(struct am_recorder *recorder, struct am_task *task)
-{
-    return am_fail(ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT,
-                   "the stream updates a task group, which takes operators alone; call "
-                   "aclmdlRICaptureTaskUpdateEnd first");
-}
-
-static aclError update_refuse(struct am_recorder *recorder, aclError code,
-                              const char *remedy)
-{
-    return ACL_SUCCESS;
-}
-
-/* The stream has ended; its reference is dropped with the group. */
-static struct am_model *update_detach(struct am_recorder *recorder)
-{
-    struct group *group = AM_CONTAINER_OF(recorder, struct group, recorder);
-
-    group->stream->queue.recorder = NULL;
-    return NULL;
-}
-
-static const struct am_recorder update_recorder = {
-    .record = update_record, .refuse = update_refuse, .detach = update_detach};
-
 static aclError update_begin_locked(struct am_stream *stream, struct group *group)
     AM_REQUIRES(am_models.lock, stream->queue.lock)
 {
-    AM_REQUIRE(
-        group->named.handle != NULL && !stream->queue.is_closed,
-        ACL_ERROR_RT_INVALID_HANDLE,
-        "the model of the task group, or stream %d, was destroyed by another thread",
-        stream->id);
-    AM_REQUIRE(stream->queue.model == NULL, ACL_ERROR_RT_STREAM_CAPTURED,
+    AM_REQUIRE(!am_stream_is_captured(stream), ACL_ERROR_RT_STREAM_CAPTURED,
                "stream %d is being captured; update task groups on another stream",
                stream->id);
-    AM_REQUIRE(stream->queue.recorder == NULL && group->stream == NULL,
+    AM_REQUIRE(!am_queue_is_updating_locked(&stream->queue) &&
+                   am_named_find(AM_KIND_STREAM, group->stream) == NULL,
                ACL_ERROR_STREAM_TASK_GROUP_STATUS,
                "stream %d or the task group has an update under way; call "
                "aclmdlRICaptureTaskUpdateEnd first",
                stream->id);
-    group->recorder = update_recorder;
-    group->stream = stream;
-    am_ref_more(&stream->named.refs);
-    stream->queue.recorder = &group->recorder;
+    group->stream = stream->named.handle;
+    stream->queue.updates = group->named.handle;
     return ACL_SUCCESS;
-}
-
-/* Ends an update whose stream was destroyed; returns the stream like update_leave_locked(). */
-static struct am_stream *update_expire_locked(struct group *group)
-    AM_REQUIRES(am_models.lock)
-{
-    struct am_stream *stream = group->stream;
-    bool is_closed = false;
-
-    if (stream != NULL) {
-        am_lock(&stream->queue.lock);
-        is_closed = stream->queue.recorder != &group->recorder;
-        am_unlock(&stream->queue.lock);
-    }
-    return is_closed ? update_leave_locked(group) : NULL;
 }
 
 aclError am_task_group_update(struct am_stream *stream, void *handle)
 {
     struct group *group = am_named_find(AM_KIND_TASK_GROUP, handle);
-    struct am_stream *expired;
     aclError rc;
 
     AM_REQUIRE(group != NULL, ACL_ERROR_RT_INVALID_HANDLE, "task group %p %s", handle,
                am_handle_why(AM_KIND_TASK_GROUP, handle));
     am_lock(&am_models.lock);
-    expired = update_expire_locked(group);
     rc = AM_LOCKED(&stream->queue.lock, update_begin_locked(stream, group));
     am_unlock(&am_models.lock);
-    if (expired != NULL)
-        am_stream_put(expired);
     return rc;
 }
 
-/* The group that the stream updates, or NULL. */
-static struct group *updated_find_locked(struct am_stream *stream)
-    AM_REQUIRES(am_models.lock)
+static aclError update_end_locked(struct am_stream *stream)
+    AM_REQUIRES(am_models.lock, stream->queue.lock)
 {
-    struct am_recorder *recorder = AM_LOCKED(&stream->queue.lock, stream->queue.recorder);
+    struct group *group = am_named_find(AM_KIND_TASK_GROUP, stream->queue.updates);
 
-    return recorder != NULL && recorder->record == update_record
-               ? AM_CONTAINER_OF(recorder, struct group, recorder)
-               : NULL;
+    AM_REQUIRE(group != NULL, ACL_ERROR_STREAM_TASK_GROUP_STATUS,
+               "stream %d updates no task group; call aclmdlRICaptureTaskUpdateBegin "
+               "first",
+               stream->id);
+    group->stream = NULL;
+    stream->queue.updates = NULL;
+    return ACL_SUCCESS;
 }
 
 aclError am_task_group_update_end(struct am_stream *stream)
 {
-    struct am_stream *updating = NULL;
-    struct group *group;
+    aclError rc;
 
     am_lock(&am_models.lock);
-    group = updated_find_locked(stream);
-    if (group != NULL)
-        updating = update_leave_locked(group);
+    rc = AM_LOCKED(&stream->queue.lock, update_end_locked(stream));
     am_unlock(&am_models.lock);
-    AM_REQUIRE(updating != NULL, ACL_ERROR_STREAM_TASK_GROUP_STATUS,
-               "stream %d updates no task group; call aclmdlRICaptureTaskUpdateBegin "
-               "first",
-               stream->id);
-    am_stream_put(updating);
-    return ACL_SUCCESS;
+    return rc;
 }

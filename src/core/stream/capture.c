@@ -21,11 +21,6 @@ aclmdlRICaptureMode am_capture_exchange_mode(aclmdlRICaptureMode mode)
     return before;
 }
 
-static struct am_lane *lane_of(struct am_recorder *recorder)
-{
-    return AM_CONTAINER_OF(recorder, struct am_lane, recorder);
-}
-
 /* ---- refusals ---- */
 
 static aclError model_refuse(struct am_model *model, aclError code, const char *remedy)
@@ -48,10 +43,19 @@ static aclError model_refuse(struct am_model *model, aclError code, const char *
         model->origin_id, model->id, mode_names[model->mode], model->thread_id, remedy);
 }
 
-static aclError lane_refuse(struct am_recorder *recorder, aclError code,
-                            const char *remedy)
+/*
+ * A wait for a bound stream ends at once, since its tasks are in the model, and other streams may
+ * work.  Work that cannot be captured is refused.
+ */
+aclError am_lane_refuse(struct am_model_lane *lane, aclError code, const char *remedy)
 {
-    return model_refuse(lane_of(recorder)->model, code, remedy);
+    if (!lane->is_bound)
+        return model_refuse(lane->model, code, remedy);
+    if (code == ACL_ERROR_RT_STREAM_CAPTURED ||
+        code == ACL_ERROR_RT_STREAM_CAPTURE_IMPLICIT)
+        return ACL_SUCCESS;
+    return am_fail(code, "not allowed on stream %d, which is bound to model %u; %s",
+                   lane->stream_id, lane->model->id, remedy);
 }
 
 aclError am_capture_check_status(struct am_model *model)
@@ -134,9 +138,9 @@ aclError am_capture_check(uint64_t capture, aclError code, const char *remedy)
 /* ---- recording ---- */
 
 /* A task group has operators alone, and this library has none. */
-static aclError group_check(struct am_lane *lane)
+static aclError group_check(struct am_model_lane *lane)
 {
-    struct am_lane *group = lane->model->group;
+    struct am_model_lane *group = lane->model->group;
 
     if (group == NULL)
         return ACL_SUCCESS;
@@ -149,11 +153,15 @@ static aclError group_check(struct am_lane *lane)
                         "aclmdlRICaptureTaskGrpEnd first");
 }
 
-aclError am_lane_record(struct am_recorder *recorder, struct am_task *task)
+aclError am_lane_record(struct am_model_lane *lane, struct am_task *task)
 {
-    struct am_lane *lane = lane_of(recorder);
     struct am_place place = {lane->model->capture, lane->index, lane->n};
 
+    AM_REQUIRE(
+        !lane->is_ended, ACL_ERROR_RT_PARAM_INVALID,
+        "the work of stream %d in model %u is complete since aclmdlRIEndTask; call "
+        "aclmdlRIUnbindStream before other work",
+        lane->stream_id, lane->model->id);
     AM_TRY(am_capture_check_status(lane->model));
     AM_TRY(group_check(lane));
     if (!task->is_captured)
@@ -166,52 +174,44 @@ aclError am_lane_record(struct am_recorder *recorder, struct am_task *task)
 }
 
 /* A joined stream leaves its work in the model; without its first stream a capture is over. */
-struct am_model *am_lane_detach(struct am_recorder *recorder)
+struct am_model *am_lane_detach(struct am_model_lane *lane)
 {
-    struct am_lane *lane = lane_of(recorder);
-
-    lane->stream->queue.recorder = NULL;
-    lane->stream->queue.model = NULL;
+    lane->stream->queue.capture = NULL;
     if (lane->index != 0 || !is_under_way(lane->model))
         return NULL;
     am_ref_more(&lane->model->named.refs);
     return lane->model;
 }
 
-static const struct am_recorder lane_recorder = {am_lane_record, lane_refuse,
-                                                 am_lane_detach, am_capture_abandon};
-
-aclError am_lane_attach(struct am_lane *lane, const struct am_recorder *recorder)
+aclError am_lane_attach(struct am_model_lane *lane)
 {
     struct am_queue *queue = &lane->stream->queue;
     aclError rc = ACL_SUCCESS;
 
-    lane->recorder = *recorder;
     am_lock(&queue->lock);
     if (queue->is_closed)
         rc = am_fail(ACL_ERROR_RT_INVALID_HANDLE,
                      "the stream was destroyed by another thread");
-    else if (queue->recorder != NULL && queue->model == NULL)
+    else if (am_queue_is_updating_locked(queue))
         rc = am_fail(ACL_ERROR_STREAM_TASK_GROUP_STATUS,
                      "stream %d updates a task group; call aclmdlRICaptureTaskUpdateEnd "
                      "first",
                      lane->stream_id);
-    else if (queue->recorder != NULL)
+    else if (queue->capture != NULL)
         rc = am_fail(ACL_ERROR_RT_STREAM_CAPTURED,
                      "stream %d is being captured already; end that capture with "
                      "aclmdlRICaptureEnd first",
                      lane->stream_id);
-    else {
-        queue->recorder = &lane->recorder;
-        queue->model = lane->model;
-    }
+    else
+        queue->capture = lane;
     am_unlock(&queue->lock);
     if (rc != ACL_SUCCESS)
         am_model_drop_lane_locked(lane->model);
     return rc;
 }
 
-struct am_lane *am_lane_of(const struct am_model *model, const struct am_stream *stream)
+struct am_model_lane *am_lane_of(const struct am_model *model,
+                                 const struct am_stream *stream)
 {
     for (uint32_t i = 0; i < model->n_lanes; i++) {
         if (model->lanes[i]->stream == stream)
@@ -220,7 +220,7 @@ struct am_lane *am_lane_of(const struct am_model *model, const struct am_stream 
     return NULL;
 }
 
-void am_lane_release(struct am_lane *lane)
+void am_lane_release(struct am_model_lane *lane)
 {
     struct am_stream *stream;
 
@@ -232,10 +232,8 @@ void am_lane_release(struct am_lane *lane)
     }
     am_lock(&stream->queue.lock);
     lane->stream = NULL; /* am_lane_detach() has this lock alone */
-    if (stream->queue.recorder == &lane->recorder) {
-        stream->queue.recorder = NULL;
-        stream->queue.model = NULL;
-    }
+    if (stream->queue.capture == lane)
+        stream->queue.capture = NULL;
     am_unlock(&stream->queue.lock);
     am_unlock(&am_models.lock);
     am_stream_put(stream);
@@ -315,7 +313,7 @@ void am_capture_start_locked(struct am_model *model, aclmdlRICaptureMode mode)
 static aclError begin_locked(struct am_model *model, struct am_stream *stream,
                              aclmdlRICaptureMode mode) AM_REQUIRES(am_models.lock)
 {
-    struct am_lane *lane;
+    struct am_model_lane *lane;
     aclError rc;
 
     AM_REQUIRE(model->is_listed, ACL_ERROR_RT_INVALID_HANDLE,
@@ -330,7 +328,7 @@ static aclError begin_locked(struct am_model *model, struct am_stream *stream,
     AM_TRY(
         am_model_add_lane_locked(model, stream, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL, &lane));
     am_capture_start_locked(model, mode); /* first: other threads use the stream */
-    rc = am_lane_attach(lane, &lane_recorder);
+    rc = am_lane_attach(lane);
     if (rc != ACL_SUCCESS)
         (void)status_end_locked(model);
     return rc;
@@ -363,7 +361,7 @@ aclError am_capture_begin(struct am_stream *stream, aclmdlRICaptureMode mode,
 }
 
 /* The number of nodes that must have joined again; records behind the last task need not. */
-static uint32_t lane_end(const struct am_lane *lane)
+static uint32_t lane_end(const struct am_model_lane *lane)
 {
     uint32_t n = lane->n;
 
@@ -424,7 +422,7 @@ static aclError origin_get(struct am_stream *stream, struct am_model **ret_model
     aclError rc = ACL_SUCCESS;
 
     am_lock(&am_models.lock);
-    model = stream->queue.model;
+    model = am_queue_model(&stream->queue);
     if (model == NULL || model->is_built)
         rc = am_fail(ACL_ERROR_RT_STREAM_NOT_CAPTURED,
                      "stream %d is not being captured; call aclmdlRICaptureBegin first",
@@ -493,9 +491,10 @@ aclError am_capture_end(struct am_stream *stream, void **ret_model)
 
 /* The lane of the stream in this capture; a stream that is not captured joins. */
 static aclError lane_find_locked(struct am_model *model, struct am_stream *stream,
-                                 struct am_lane **ret_lane) AM_REQUIRES(am_models.lock)
+                                 struct am_model_lane **ret_lane)
+    AM_REQUIRES(am_models.lock)
 {
-    struct am_model *other = stream->queue.model;
+    struct am_model *other = am_queue_model(&stream->queue);
 
     if (other == NULL && (stream->is_default || stream->device != model->device))
         return model_refuse(
@@ -505,7 +504,7 @@ static aclError lane_find_locked(struct am_model *model, struct am_stream *strea
     if (other == NULL) {
         AM_TRY(am_model_add_lane_locked(model, stream, ACL_ERROR_RT_RESOURCE_ALLOC_FAIL,
                                         ret_lane));
-        return am_lane_attach(*ret_lane, &lane_recorder);
+        return am_lane_attach(*ret_lane);
     }
     if (other != model)
         return model_refuse(other, ACL_ERROR_STREAM_CAPTURE_CONFLICT,
@@ -519,14 +518,14 @@ static aclError wait_locked(struct am_model *model, struct am_stream *stream,
                             struct am_task *wait, const struct am_place *from)
     AM_REQUIRES(am_models.lock)
 {
-    struct am_lane *lane;
+    struct am_model_lane *lane;
     aclError rc;
 
     AM_TRY(am_capture_check_status(model));
     AM_TRY(lane_find_locked(model, stream, &lane));
     am_lock(&stream->queue.lock);
-    rc = stream->queue.recorder == &lane->recorder
-             ? am_lane_record(&lane->recorder, wait)
+    rc = stream->queue.capture == lane
+             ? am_lane_record(lane, wait)
              : am_fail(ACL_ERROR_RT_INVALID_HANDLE, "the stream was destroyed");
     if (rc == ACL_SUCCESS) {
         lane->nodes[lane->n - 1].is_wait = true;

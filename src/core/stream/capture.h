@@ -51,20 +51,15 @@ aclError am_capture_check(uint64_t capture, aclError code, const char *remedy);
 void am_capture_start_locked(struct am_model *model, aclmdlRICaptureMode mode)
     AM_REQUIRES(am_models.lock);
 /*
- * The work of the stream of the lane that was added last goes to this recorder.  Fails if the
- * stream has one; then the lane is taken out of the model.
+ * The work of the stream of the lane that was added last goes to the lane.  Fails if the stream
+ * is captured; then the lane is taken out of the model.
  */
-aclError am_lane_attach(struct am_lane *lane, const struct am_recorder *recorder)
-    AM_REQUIRES(am_models.lock);
+aclError am_lane_attach(struct am_model_lane *lane) AM_REQUIRES(am_models.lock);
 /* The lane that is attached to the stream, or NULL. */
-struct am_lane *am_lane_of(const struct am_model *model, const struct am_stream *stream)
+struct am_model_lane *am_lane_of(const struct am_model *model,
+                                 const struct am_stream *stream)
     AM_REQUIRES(am_models.lock);
-void am_lane_release(struct am_lane *lane);
-aclError am_lane_record(struct am_recorder *recorder, struct am_task *task);
-struct am_model *am_lane_detach(struct am_recorder *recorder);
-
-/* Ends a capture without a result, destroys the model, and drops the caller's reference. */
-void am_capture_abandon(struct am_model *model);
+void am_lane_release(struct am_model_lane *lane);
 
 /* Destroys the models of a device; its streams have ended. */
 void am_model_destroy_all(int32_t device);
@@ -73,7 +68,7 @@ aclError am_model_destroy(struct am_model *model);
 /* The number of the capture of the stream, or 0. */
 static inline uint64_t am_capture_number(struct am_stream *stream)
 {
-    const struct am_model *model = stream->queue.model;
+    const struct am_model *model = am_queue_model(&stream->queue);
 
     return model != NULL ? model->capture : 0;
 }

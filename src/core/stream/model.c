@@ -59,11 +59,11 @@ void am_model_add_part(struct am_model *model, struct am_model_part *part)
 /* ---- lanes ---- */
 
 aclError am_model_add_lane_locked(struct am_model *model, struct am_stream *stream,
-                                  aclError code, struct am_lane **ret_lane)
+                                  aclError code, struct am_model_lane **ret_lane)
 {
-    struct am_lane **lanes =
+    struct am_model_lane **lanes =
         am_sys_realloc(model->lanes, (model->n_lanes + 1) * sizeof *lanes);
-    struct am_lane *lane;
+    struct am_model_lane *lane;
     aclError rc;
 
     AM_REQUIRE(lanes != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a captured stream");
@@ -97,7 +97,7 @@ aclError am_model_add_lane_locked(struct am_model *model, struct am_stream *stre
     return ACL_SUCCESS;
 }
 
-aclError am_lane_append_locked(struct am_lane *lane, struct am_task *task)
+aclError am_lane_append_locked(struct am_model_lane *lane, struct am_task *task)
 {
     if (lane->n == lane->n_max) {
         uint32_t n_max = 2 * lane->n_max;
@@ -112,7 +112,7 @@ aclError am_lane_append_locked(struct am_lane *lane, struct am_task *task)
     return ACL_SUCCESS;
 }
 
-static void lane_destroy(struct am_lane *lane)
+static void lane_destroy(struct am_model_lane *lane)
 {
     for (uint32_t i = 0; i < lane->n; i++)
         lane->nodes[i].task->ops->free(lane->nodes[i].task);
@@ -137,7 +137,7 @@ void am_model_finish(struct am_model *model)
 {
     model->is_short = model->n_lanes == 1;
     for (uint32_t i = 0; i < model->n_lanes; i++) {
-        struct am_lane *lane = model->lanes[i];
+        struct am_model_lane *lane = model->lanes[i];
 
         for (uint32_t k = 0; k < lane->n; k++) {
             struct am_node *node = &lane->nodes[k];

@@ -34,13 +34,13 @@ struct am_node {
     struct am_place from;
 };
 
-struct am_lane {
+struct am_model_lane {
     struct am_named named; /* its handle is for aclmdlRIGetStreams */
-    struct am_recorder recorder;
     struct am_model *model;
     uint32_t index;
     int32_t stream_id;
     struct am_stream *stream; /* a reference while it is captured; NULL: it has ended */
+    bool is_bound;            /* by aclmdlRIBindStream */
     bool is_ended;            /* aclmdlRIEndTask was called */
     struct am_node *nodes;
     uint32_t n;
@@ -100,15 +100,16 @@ struct am_model {
     _Atomic aclError refused_with;
     atomic_uint n_nodes;
 
-    struct am_lane **lanes;
+    struct am_model_lane **lanes;
     uint32_t n_lanes;
     uint32_t n_announced;               /* tasks that each execution makes anew */
     bool is_short;                      /* one lane of short tasks */
     uint32_t n_steps;                   /* that a device executes at once; 0: it cannot */
     const struct am_task_ops *step_ops; /* of their tasks */
-    _Atomic(struct am_lane *) group; /* the capture: the lane with an open task group */
-    atomic_bool is_complete;         /* its capture has ended; nothing changes any more */
-    bool is_built;                   /* of aclmdlRIBuildBegin (core/model/build.c) */
+    _Atomic(struct am_model_lane *)
+        group;               /* the capture: the lane with an open task group */
+    atomic_bool is_complete; /* its capture has ended; nothing changes any more */
+    bool is_built;           /* of aclmdlRIBuildBegin (core/model/build.c) */
     uint32_t parent; /* the id of the model whose condition executes this one, or 0 */
     LIST_HEAD(, am_model_part) parts; /* lock */
     bool is_reported; /* lock; the parts know that the model was destroyed */
@@ -130,8 +131,17 @@ struct am_model {
     struct am_waitlist waiting; /* executions that wait for the owner to end */
 };
 
+/* The model that the stream of the queue is captured into, or NULL; also without the lock. */
+static inline struct am_model *am_queue_model(const struct am_queue *queue)
+{
+    const struct am_model_lane *lane =
+        atomic_load_explicit(&queue->capture, memory_order_acquire);
+
+    return lane != NULL ? lane->model : NULL;
+}
+
 /* NULL, or is called without a lock after each node that a thread of the library executed. */
-typedef void (*am_node_hook)(const struct am_lane *lane, const struct am_node *node,
+typedef void (*am_node_hook)(const struct am_model_lane *lane, const struct am_node *node,
                              uint64_t began, uint64_t ended);
 extern _Atomic(am_node_hook) am_node_ran;
 
@@ -147,12 +157,12 @@ extern struct am_models {
 aclError am_model_make(int32_t device, struct am_model **ret_model);
 /* One more lane, for the work of the stream; fails with this code at the device's limit. */
 aclError am_model_add_lane_locked(struct am_model *model, struct am_stream *stream,
-                                  aclError code, struct am_lane **ret_lane)
+                                  aclError code, struct am_model_lane **ret_lane)
     AM_REQUIRES(am_models.lock);
 /* Takes the lane that was added last out of the model again. */
 void am_model_drop_lane_locked(struct am_model *model) AM_REQUIRES(am_models.lock);
 /* Appends a task, which is the node's from now on. */
-aclError am_lane_append_locked(struct am_lane *lane, struct am_task *task);
+aclError am_lane_append_locked(struct am_model_lane *lane, struct am_task *task);
 /* The model is complete: prepares executions. */
 void am_model_finish(struct am_model *model);
 void am_model_add_part(struct am_model *model, struct am_model_part *part);
@@ -177,7 +187,7 @@ void am_model_abort(struct am_model *model);
 unsigned am_model_sources(struct am_model *model, struct am_source *list,
                           bool *ret_is_only);
 /* The first failure of an execution; the other lanes stop at their next node. */
-void am_model_fail(struct am_model *model, const struct am_lane *lane,
+void am_model_fail(struct am_model *model, const struct am_model_lane *lane,
                    const struct am_node *node, aclError rc, char *text);
 aclError am_model_execute(struct am_model *model, struct am_stream *stream);
 /* Waits for the executions that are queued. */

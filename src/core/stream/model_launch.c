@@ -31,7 +31,7 @@ static bool node_is_step(const struct am_node *node)
 
 void am_model_find_steps(struct am_model *model)
 {
-    const struct am_lane *lane = model->lanes[0];
+    const struct am_model_lane *lane = model->lanes[0];
     uint32_t n = 0;
 
     if (model->n_lanes != 1)
@@ -124,7 +124,7 @@ static bool steps_alloc(struct am_execution *execution)
 static bool steps_open(struct am_execution *execution)
 {
     const struct am_model *model = execution->model;
-    const struct am_lane *lane = model->lanes[0];
+    const struct am_model_lane *lane = model->lanes[0];
 
     for (uint32_t i = 0; i < lane->n; i++) {
         const struct am_node *node = &lane->nodes[i];

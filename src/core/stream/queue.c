@@ -6,6 +6,7 @@
 
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/epoch.h"
+#include "base/handle.h"
 #include "base/sys.h"
 #include "base/util.h"
 #include "core/ledger/ledger.h"
@@ -528,13 +529,24 @@ void am_queue_destroy(struct am_queue *queue)
     pthread_cond_destroy(&queue->changed);
 }
 
+bool am_queue_is_updating_locked(const struct am_queue *queue)
+{
+    return queue->updates != NULL &&
+           am_named_find(AM_KIND_TASK_GROUP, queue->updates) != NULL;
+}
+
 static aclError submit_locked(struct am_queue *queue, struct am_task *task)
     AM_REQUIRES(queue->lock)
 {
+    struct am_model_lane *capture = queue->capture;
+
     AM_REQUIRE(!queue->is_closed, ACL_ERROR_RT_INVALID_HANDLE,
                "the stream was destroyed by another thread");
-    if (queue->recorder != NULL)
-        return queue->recorder->record(queue->recorder, task);
+    if (capture != NULL)
+        return am_lane_record(capture, task);
+    AM_REQUIRE(!am_queue_is_updating_locked(queue), ACL_ERROR_RT_TASK_TYPE_NOT_SUPPORT,
+               "the stream updates a task group, which takes operators alone; call "
+               "aclmdlRICaptureTaskUpdateEnd first");
     AM_REQUIRE(!task->is_captured, ACL_ERROR_RT_STREAM_NOT_CAPTURED,
                "another thread has just ended the capture of stream %d", queue->id);
     task->queue = queue;

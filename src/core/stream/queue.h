@@ -30,6 +30,7 @@
 
 struct am_ledger_stream;
 struct am_model;
+struct am_model_lane;
 struct am_queue;
 struct am_task;
 
@@ -67,20 +68,6 @@ struct am_place {
 
 /* Captures under way. */
 extern atomic_uint am_n_captures;
-
-/* While a stream is captured, its tasks are recorded and not queued. */
-struct am_recorder {
-    /* With the queue's lock; on failure the task is still the caller's. */
-    aclError (*record)(struct am_recorder *recorder, struct am_task *task);
-    /* The call is not allowed on the stream: invalidates the capture; returns the code. */
-    aclError (*refuse)(struct am_recorder *recorder, aclError code, const char *remedy);
-    /*
-     * With the queue's lock: the stream ends, and is not captured any more.  Returns the model
-     * for `abandon`, which is called without a lock, or NULL.
-     */
-    struct am_model *(*detach)(struct am_recorder *recorder);
-    void (*abandon)(struct am_model *model);
-};
 
 struct am_task_ops {
     /*
@@ -231,9 +218,9 @@ struct am_queue {
     bool stop_on_failure;
     bool is_stopped; /* tasks are dropped until a call synchronises */
 
-    struct am_recorder *recorder; /* NULL: the stream is not captured */
-    _Atomic(struct am_model *)
-        model; /* that it is captured into, also without the lock */
+    /* NULL, or the stream is captured: tasks go to this lane; also read without the lock */
+    _Atomic(struct am_model_lane *) capture;
+    void *updates; /* the handle of the task group whose update began last, or NULL */
 
     aclError error;      /* of the first task that failed since the last report */
     char why[512];       /* its message */
@@ -284,6 +271,8 @@ aclError am_queue_submit(struct am_queue *queue, struct am_task *task,
 bool am_queue_poll(struct am_queue *queue, bool may_block);
 /* Whether a task that was submitted now would have no task before it. */
 bool am_queue_is_idle(struct am_queue *queue);
+/* Whether the stream updates a task group, and takes no tasks. */
+bool am_queue_is_updating_locked(const struct am_queue *queue) AM_REQUIRES(queue->lock);
 
 /*
  * Drops every task submitted so far that has not begun and waits for one that runs: 0, or
@@ -303,6 +292,21 @@ aclError am_queue_report_locked(struct am_queue *queue, uint64_t seen)
 
 /* Polls a parked queue again. */
 void am_queue_wake(struct am_queue *queue);
+
+/*
+ * Of a captured stream, whose tasks a lane of a model takes.  Captures are built on queues, so
+ * queue.c and stream.c know these functions of capture.c alone.  With the queue's lock, except
+ * the last one.
+ */
+
+/* On failure the task is still the caller's. */
+aclError am_lane_record(struct am_model_lane *lane, struct am_task *task);
+/* The call is not allowed on the stream: invalidates the capture; returns the code. */
+aclError am_lane_refuse(struct am_model_lane *lane, aclError code, const char *remedy);
+/* The stream ends, and is not captured any more: NULL, or the model to be abandoned. */
+struct am_model *am_lane_detach(struct am_model_lane *lane);
+/* Ends a capture without a result, destroys the model, and drops the caller's reference. */
+void am_capture_abandon(struct am_model *model);
 
 void am_waitlist_init(struct am_waitlist *list);
 /* For poll: the task's queue is in the list until it is woken or the task ends. */

@@ -23,7 +23,7 @@ _Atomic(am_node_hook) am_node_ran;
 
 /* ---- failures ---- */
 
-void am_model_fail(struct am_model *model, const struct am_lane *lane,
+void am_model_fail(struct am_model *model, const struct am_model_lane *lane,
                    const struct am_node *node, aclError rc, char *text)
 {
     am_lock(&model->lock);
@@ -45,7 +45,7 @@ void am_model_fail(struct am_model *model, const struct am_lane *lane,
 /* ---- nodes that the device executes ---- */
 
 /* Waits until the device has done the nodes that were launched, and releases their memory. */
-static void lane_settle(struct am_lane *lane)
+static void lane_settle(struct am_model_lane *lane)
 {
     struct am_queue *queue = lane->runs_in->queue;
     bool must_wait = true;
@@ -97,7 +97,7 @@ static void kept_close(struct kept *kept)
 }
 
 /* Executes the task on the device, or else in this thread. */
-static aclError task_execute(struct am_lane *lane, struct am_task *task,
+static aclError task_execute(struct am_model_lane *lane, struct am_task *task,
                              struct kept *kept)
 {
     struct am_queue *queue = lane->runs_in->queue;
@@ -119,7 +119,7 @@ static aclError task_execute(struct am_lane *lane, struct am_task *task,
 /* ---- lanes ---- */
 
 /* Nodes before `n` are done; wakes lanes that wait for that. */
-static void done_set(struct am_lane *lane, uint32_t n)
+static void done_set(struct am_model_lane *lane, uint32_t n)
 {
     atomic_store_explicit(&lane->n_done, n, memory_order_release);
     am_waitlist_wake(&lane->waiting);
@@ -131,7 +131,7 @@ static bool is_done(const struct am_model *model, const struct am_place *place)
                                 memory_order_acquire) > place->position;
 }
 
-static enum am_poll wait_poll(struct am_lane *lane, const struct am_node *node)
+static enum am_poll wait_poll(struct am_model_lane *lane, const struct am_node *node)
 {
     struct am_model *model = lane->model;
 
@@ -142,7 +142,7 @@ static enum am_poll wait_poll(struct am_lane *lane, const struct am_node *node)
 }
 
 /* At the end of lane 0: whether the other lanes have ended. */
-static enum am_poll end_poll(struct am_lane *lane)
+static enum am_poll end_poll(struct am_model_lane *lane)
 {
     struct am_model *model = lane->model;
 
@@ -159,7 +159,7 @@ static bool is_withdrawn(struct am_task *inner)
 }
 
 /* Whether the next node can run. */
-static enum am_poll lane_poll(struct am_lane *lane)
+static enum am_poll lane_poll(struct am_model_lane *lane)
 {
     char timed_out[] = "what it waits for did not happen in time";
     struct am_node *node;
@@ -205,7 +205,7 @@ static enum am_poll lane_poll(struct am_lane *lane)
 }
 
 /* The task that runs instead of a node's; an execution inside of another one makes it now. */
-static aclError announced_take(struct am_lane *lane, const struct am_node *node,
+static aclError announced_take(struct am_model_lane *lane, const struct am_node *node,
                                struct am_task **ret_task)
 {
     struct am_execution *owner = lane->model->owner;
@@ -220,7 +220,7 @@ static aclError announced_take(struct am_lane *lane, const struct am_node *node,
     return (*ret_task)->ops->enter(*ret_task);
 }
 
-static aclError announced_run(struct am_lane *lane, const struct am_node *node)
+static aclError announced_run(struct am_model_lane *lane, const struct am_node *node)
 {
     struct am_task *task;
     aclError rc;
@@ -232,7 +232,7 @@ static aclError announced_run(struct am_lane *lane, const struct am_node *node)
     return rc;
 }
 
-static void node_run(struct am_lane *lane, struct am_node *node, struct kept *kept)
+static void node_run(struct am_model_lane *lane, struct am_node *node, struct kept *kept)
 {
     struct am_task *task = node->task;
     char text[512];
@@ -251,7 +251,7 @@ static void node_run(struct am_lane *lane, struct am_node *node, struct kept *ke
 }
 
 /* Reports the time of a node; the device reports no times of what it executes. */
-static void node_report(struct am_lane *lane, const struct am_node *node)
+static void node_report(struct am_model_lane *lane, const struct am_node *node)
 {
     am_node_hook hook = atomic_load_explicit(&am_node_ran, memory_order_relaxed);
 
@@ -262,13 +262,13 @@ static void node_report(struct am_lane *lane, const struct am_node *node)
 }
 
 /* Another thread may check what the lane waits for. */
-static void position_set(struct am_lane *lane, uint32_t position)
+static void position_set(struct am_model_lane *lane, uint32_t position)
 {
     atomic_store_explicit(&lane->position, position, memory_order_relaxed);
 }
 
 /* The node that waits will not run. */
-static void lane_cancel(struct am_lane *lane)
+static void lane_cancel(struct am_model_lane *lane)
 {
     const struct am_cause cause = {.rc = ACL_ERROR_RT_STREAM_ABORT};
     struct am_task *task;
@@ -286,7 +286,7 @@ static void lane_cancel(struct am_lane *lane)
  * Executes nodes until one has to wait; true: the lane has ended.  In chaos mode one node, so
  * that the lanes are executed in any order that the edges allow.
  */
-static bool lane_run(struct am_lane *lane)
+static bool lane_run(struct am_model_lane *lane)
 {
     struct am_model *model = lane->model;
     const char *function = am_error_function;
@@ -324,7 +324,7 @@ static bool lane_run(struct am_lane *lane)
     return lane->position == lane->n && end_poll(lane) == AM_POLL_READY;
 }
 
-static unsigned lane_sources(struct am_lane *lane, struct am_source *list,
+static unsigned lane_sources(struct am_model_lane *lane, struct am_source *list,
                              bool *ret_is_only)
 {
     const struct am_model *model = lane->model;
@@ -336,7 +336,7 @@ static unsigned lane_sources(struct am_lane *lane, struct am_source *list,
                                            : 0;
     if (lane->position < lane->n) {
         if (lane->nodes[lane->position].is_wait) {
-            const struct am_lane *from =
+            const struct am_model_lane *from =
                 model->lanes[lane->nodes[lane->position].from.lane];
 
             list[n++] = (struct am_source){from->runs_in->queue, from->runs_in->position};
@@ -350,7 +350,7 @@ static unsigned lane_sources(struct am_lane *lane, struct am_source *list,
     return n;
 }
 
-static void lane_describe(const struct am_lane *lane, char *text, size_t size)
+static void lane_describe(const struct am_model_lane *lane, char *text, size_t size)
 {
     struct am_task *inner = lane->runs_in->inner;
 
@@ -362,9 +362,9 @@ static void lane_describe(const struct am_lane *lane, char *text, size_t size)
         snprintf(text, size, "model %u has executed its other streams", lane->model->id);
 }
 
-static struct am_lane *lane_of(const struct am_task *task)
+static struct am_model_lane *lane_of(const struct am_task *task)
 {
-    return AM_CONTAINER_OF(task, struct am_lane, task);
+    return AM_CONTAINER_OF(task, struct am_model_lane, task);
 }
 
 static enum am_poll lane_task_poll(struct am_task *task)
@@ -447,7 +447,7 @@ void am_model_start(struct am_model *model, struct am_task *task)
     model->queued = task->queued;
     model->n_active = model->n_lanes - 1;
     for (uint32_t i = 0; i < model->n_lanes; i++) {
-        struct am_lane *lane = model->lanes[i];
+        struct am_model_lane *lane = model->lanes[i];
 
         position_set(lane, 0);
         lane->arrived = 0;

@@ -13,6 +13,7 @@
 #include "core/device/setup.h"
 #include "core/ledger/ledger.h"
 #include "core/stream/call.h"
+#include "core/stream/capture.h"
 #include "core/stream/wait.h"
 
 static struct am_lock streams_lock = AM_LOCK_INIT(AM_RANK_STREAMS, "streams");
@@ -300,11 +301,13 @@ aclError am_stream_default(void **ret_handle)
 
 aclError am_stream_refuse(struct am_stream *stream, aclError code, const char *remedy)
 {
+    struct am_model_lane *capture;
     aclError rc = ACL_SUCCESS;
 
     am_lock(&stream->queue.lock);
-    if (stream->queue.recorder != NULL)
-        rc = stream->queue.recorder->refuse(stream->queue.recorder, code, remedy);
+    capture = stream->queue.capture;
+    if (capture != NULL)
+        rc = am_lane_refuse(capture, code, remedy);
     am_unlock(&stream->queue.lock);
     return rc;
 }
@@ -320,7 +323,7 @@ static aclError captured_check(int32_t device, const struct am_context *context,
         return ACL_SUCCESS;
     am_lock(&streams_lock);
     LIST_FOREACH (stream, &streams[device].list, all) {
-        if (rc == ACL_SUCCESS && stream->queue.model != NULL &&
+        if (rc == ACL_SUCCESS && am_stream_is_captured(stream) &&
             (context == NULL || stream->context == context))
             rc = am_stream_refuse(stream, code, remedy);
     }
@@ -582,20 +585,18 @@ static void stream_force(struct am_stream *stream, struct am_stall *stall)
 static bool stream_end(struct am_stream *stream, bool is_forced, struct am_stall *stall)
 {
     struct am_queue *queue = &stream->queue;
-    struct am_recorder *recorder;
     struct am_model *model = NULL;
     bool was_alive;
 
     am_lock(&queue->lock);
     queue->is_closed = true; /* from now on nothing is launched */
-    recorder = queue->recorder;
-    if (recorder != NULL)
-        model = recorder->detach(recorder);
+    if (queue->capture != NULL)
+        model = am_lane_detach(queue->capture);
     if (is_forced)
         queue->drop_until = queue->n_queued; /* nor begun */
     am_unlock(&queue->lock);
     if (model != NULL)
-        recorder->abandon(model);
+        am_capture_abandon(model);
     (void)am_stall_wait_launched(queue, AM_FOREVER);
     if (is_forced)
         stream_force(stream, stall);

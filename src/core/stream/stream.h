@@ -40,7 +40,7 @@ struct am_stream {
 
 static inline bool am_stream_is_captured(struct am_stream *stream)
 {
-    return atomic_load_explicit(&stream->queue.model, memory_order_relaxed) != NULL;
+    return atomic_load_explicit(&stream->queue.capture, memory_order_relaxed) != NULL;
 }
 
 aclError am_stream_create(uint32_t priority, uint32_t flags, void **ret_handle);
