@@ -156,6 +156,6 @@ size_t bytes_held(struct am_bank *bank)
 {
     struct stat st;
 
-    assert_int_equal(fstat(((struct host_bank *)bank)->store.fd, &st), 0);
+    assert_int_equal(fstat(((struct host_bank *)bank)->store->fd, &st), 0);
     return (size_t)st.st_blocks * 512;
 }

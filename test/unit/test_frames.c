@@ -85,11 +85,11 @@ static void shard_check(struct host_bank *bank, const struct host_shard *shard,
 {
     for (size_t i = 0; i < shard->n_used; i++) {
         assert_int_equal(seen[shard->spare[i]]++, 0);
-        assert_true(bank->store.state[shard->spare[i]] & HOST_FRAME_HOLDS);
+        assert_true(bank->store->state[shard->spare[i]] & HOST_FRAME_HOLDS);
     }
     for (size_t i = N_FRAMES - shard->n_clean; i < N_FRAMES; i++) {
         assert_int_equal(seen[shard->spare[i]]++, 0);
-        assert_int_equal(bank->store.state[shard->spare[i]], 0);
+        assert_int_equal(bank->store->state[shard->spare[i]], 0);
     }
 }
 
@@ -129,7 +129,7 @@ static void every_frame_is_in_one_place_after_any_calls(void **state)
             mems[n_mems] = take(bank, n);
             n_in_use += n;
             if (random_below(&seed, 8) == 0)
-                bank->store.state[frame(&mems[n_mems], 0)] |= HOST_FRAME_HOLDS;
+                bank->store->state[frame(&mems[n_mems], 0)] |= HOST_FRAME_HOLDS;
             n_mems++;
         } else if (n_mems > 0) {
             size_t i = random_below(&seed, n_mems);
@@ -263,7 +263,7 @@ static void memory_that_was_never_written_costs_no_system_call(void **state)
     host_mem_destroy(&one);
     am_fault_disarm();
     assert_false(am_fault_fired());
-    assert_int_equal(bytes_held(&bank->store), 0);
+    assert_int_equal(bytes_held(bank->store), 0);
 }
 
 static void frames_that_hold_bytes_go_back_to_the_system_above_a_limit(void **state)
@@ -273,9 +273,9 @@ static void frames_that_hold_bytes_go_back_to_the_system_above_a_limit(void **st
 
     assert_int_equal(bank->n_used_max, N_KEPT);
     write_all(&mem);
-    assert_int_equal(bytes_held(&bank->store), (N_KEPT + 8) * AM_CHUNK);
+    assert_int_equal(bytes_held(bank->store), (N_KEPT + 8) * AM_CHUNK);
     host_mem_destroy(&mem);
-    assert_int_equal(bytes_held(&bank->store), N_KEPT * AM_CHUNK);
+    assert_int_equal(bytes_held(bank->store), N_KEPT * AM_CHUNK);
     assert_int_equal(bank->n_used, N_KEPT);
     assert_int_equal(n_free(bank, false), 8);
     assert_counted(bank, NULL, 0);
@@ -386,7 +386,7 @@ static void committed_memory_is_there_when_it_is_allocated(void **state)
     struct host_bank *bank = bank_open(true, true);
     struct am_mem mem = take(bank, 4);
 
-    assert_int_equal(bytes_held(&bank->store), 4 * AM_CHUNK);
+    assert_int_equal(bytes_held(bank->store), 4 * AM_CHUNK);
     host_mem_destroy(&mem);
     host_bank_close(&bank->base);
 }

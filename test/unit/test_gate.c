@@ -158,7 +158,7 @@ static aclError fill_mem(void)
 
 static bool is_in_bank(void)
 {
-    return host_mem(&mem)->store == &((struct host_bank *)bank)->store;
+    return host_mem(&mem)->store == ((struct host_bank *)bank)->store;
 }
 
 static uint8_t byte_at(size_t at)

@@ -73,7 +73,7 @@ static struct host_store *bank_store(const char *huge_pages, struct am_bank **re
     assert_int_equal(host_bank_open(&spec, ret_bank), ACL_SUCCESS);
     collapse = COLLAPSE_REAL;
     n_collapsed = 0;
-    return &((struct host_bank *)*ret_bank)->store;
+    return ((struct host_bank *)*ret_bank)->store;
 }
 
 static void bank_end(struct am_bank *bank)
@@ -274,10 +274,13 @@ static void exported_and_imported_memory_is_huge_from_16_mb_on(void **state)
     struct host_store *small;
 
     collapsing_store(&bank);
-    assert_int_equal(host_store_create(N_LONG * AM_CHUNK, -1, &large), ACL_SUCCESS);
-    assert_int_equal(host_store_create(AM_CHUNK, -1, &small), ACL_SUCCESS);
-    assert_int_equal(host_store_create(N_LONG * AM_CHUNK, large->fd, &imported),
+    assert_int_equal(host_store_create(N_LONG * AM_CHUNK, -1, HOST_FRAME_HOLDS, &large),
                      ACL_SUCCESS);
+    assert_int_equal(host_store_create(AM_CHUNK, -1, HOST_FRAME_HOLDS, &small),
+                     ACL_SUCCESS);
+    assert_int_equal(
+        host_store_create(N_LONG * AM_CHUNK, large->fd, HOST_FRAME_HOLDS, &imported),
+        ACL_SUCCESS);
     assert_int_equal(host_store_see(large), ACL_SUCCESS);
     assert_true(large->wants_huge && imported->wants_huge);
     assert_false(small->wants_huge);

@@ -35,7 +35,6 @@ aclError host_bank_open(const struct am_bank_spec *spec, struct am_bank **ret_ba
     memset(bank, 0, sizeof *bank);
     bank->base.ops = &am_backend_host;
     bank->base.spec = *spec;
-    bank->store.fd = -1;
 
     if (spec->is_isolated) {
         bank->spare = am_sys_mmap(NULL, spare_size(bank), PROT_READ | PROT_WRITE,
@@ -45,12 +44,15 @@ aclError host_bank_open(const struct am_bank_spec *spec, struct am_bank **ret_ba
                          n_frames);
             goto err_free;
         }
-        rc = host_store_open(&bank->store, spec->capacity);
+        rc = host_store_create(spec->capacity, -1, 0, &bank->store);
         if (rc != ACL_SUCCESS)
             goto err_spare;
+        rc = host_store_see(bank->store);
+        if (rc != ACL_SUCCESS)
+            goto err_store;
         bank->n_used_max = n_frames / 16 > 32 ? n_frames / 16 : 32;
         am_log(AM_LOG_INFO, "device %d: %zu frames of 2 MB%s", spec->device, n_frames,
-               bank->store.wants_huge ? ", made huge pages by MADV_COLLAPSE" : "");
+               bank->store->wants_huge ? ", made huge pages by MADV_COLLAPSE" : "");
     }
     for (size_t i = 0; i < HOST_SHARDS; i++) {
         am_lock_init(&bank->shard[i].lock, AM_RANK_BANK, "bank");
@@ -60,6 +62,8 @@ aclError host_bank_open(const struct am_bank_spec *spec, struct am_bank **ret_ba
     *ret_bank = &bank->base;
     return ACL_SUCCESS;
 
+err_store:
+    host_store_destroy(bank->store);
 err_spare:
     munmap(bank->spare, spare_size(bank));
 err_free:
@@ -73,7 +77,7 @@ void host_bank_close(struct am_bank *base)
 
     if (base->spec.is_isolated) {
         munmap(bank->spare, spare_size(bank));
-        host_store_close(&bank->store);
+        host_store_destroy(bank->store);
     }
     for (size_t i = 0; i < HOST_SHARDS; i++)
         am_lock_destroy(&bank->shard[i].lock);
@@ -84,12 +88,12 @@ void host_bank_close(struct am_bank *base)
 static void frame_push_locked(struct host_bank *bank, struct host_shard *shard,
                               size_t frame) AM_REQUIRES(shard->lock)
 {
-    if (atomic_load_explicit(&bank->store.state[frame], memory_order_relaxed) &
+    if (atomic_load_explicit(&bank->store->state[frame], memory_order_relaxed) &
         HOST_FRAME_HOLDS) {
         shard->spare[shard->n_used++] = (uint32_t)frame;
         bank->n_used++;
     } else {
-        shard->spare[bank->store.n_frames - ++shard->n_clean] = (uint32_t)frame;
+        shard->spare[bank->store->n_frames - ++shard->n_clean] = (uint32_t)frame;
     }
 }
 
@@ -105,7 +109,7 @@ static size_t shard_take(struct host_bank *bank, struct host_shard *shard,
     for (i = 0; i < n_used; i++)
         frames[i] = shard->spare[--shard->n_used];
     for (; i < n && shard->n_clean > 0; i++)
-        frames[i] = shard->spare[bank->store.n_frames - shard->n_clean--];
+        frames[i] = shard->spare[bank->store->n_frames - shard->n_clean--];
     am_unlock(&shard->lock);
     if (n_used > 0)
         bank->n_used -= n_used;
@@ -119,7 +123,7 @@ static size_t fresh_take(struct host_bank *bank, uint32_t *frames, size_t n)
     size_t left;
 
     do {
-        left = bank->store.n_frames - first;
+        left = bank->store->n_frames - first;
         n = n < left ? n : left;
     } while (n > 0 && !atomic_compare_exchange_weak(&bank->fresh, &first, first + n));
     for (size_t i = 0; i < n; i++)
@@ -144,7 +148,7 @@ static void frames_take(struct host_bank *bank, size_t own, uint32_t *frames, si
 static bool frames_hold(struct host_bank *bank, size_t first, size_t n)
 {
     for (size_t i = first; i < first + n; i++) {
-        if (bank->store.state[i] & HOST_FRAME_HOLDS)
+        if (bank->store->state[i] & HOST_FRAME_HOLDS)
             return true;
     }
     return false;
@@ -166,7 +170,7 @@ static void frames_give_locked(struct host_bank *bank, struct host_shard *shard,
          * It takes its time, so other threads are not kept waiting.
          */
         am_unlock(&shard->lock);
-        host_store_discard(&bank->store, first + room, n - room);
+        host_store_discard(bank->store, first + room, n - room);
         am_lock(&shard->lock);
     }
     for (size_t frame = first + n; frame-- > first;)
@@ -220,7 +224,7 @@ static aclError mem_create_frames(struct am_mem *mem)
     hm->shard = am_shard() % HOST_SHARDS;
     frames_take(bank, hm->shard, frames, n);
     for (size_t i = 0; i < n; i++) {
-        _Atomic uint8_t *state = &bank->store.state[frames[i]];
+        _Atomic uint8_t *state = &bank->store->state[frames[i]];
         uint8_t seen = atomic_load_explicit(state, memory_order_relaxed);
 
         /* It has not been written since it was allocated. */
@@ -228,7 +232,7 @@ static aclError mem_create_frames(struct am_mem *mem)
             atomic_fetch_or(state, HOST_FRAME_OLD);
         is_one_run = is_one_run && frames[i] == frames[0] + i;
     }
-    hm->store = &bank->store;
+    hm->store = bank->store;
     hm->first = frames[0];
     hm->frames = is_one_run ? NULL : frames;
     if (is_one_run && n > 1)
@@ -258,7 +262,7 @@ static aclError mem_create_store(struct am_mem *mem, int node)
 
     hm->frames = NULL;
     hm->first = 0;
-    AM_TRY(host_store_create(mem->size, -1, &hm->store));
+    AM_TRY(host_store_create(mem->size, -1, HOST_FRAME_HOLDS, &hm->store));
     rc = host_store_see(hm->store);
     if (rc == ACL_SUCCESS)
         store_place(hm->store, node);
@@ -292,7 +296,7 @@ void host_mem_destroy(struct am_mem *mem)
 
     if (mem->bank->spec.is_pinned) {
         host_pinned_destroy(mem);
-    } else if (hm->store == &((struct host_bank *)mem->bank)->store) {
+    } else if (hm->store == ((struct host_bank *)mem->bank)->store) {
         host_mem_give_frames(mem);
         free(hm->frames);
     } else {

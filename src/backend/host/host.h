@@ -62,10 +62,10 @@ struct host_shard {
  */
 struct host_bank {
     struct am_bank base;
-    struct host_store store; /* fd is -1 if each mem has a separate store */
-    size_t n_used_max;       /* more than this many go back to the system */
-    uint32_t *spare;         /* of all shards */
-    atomic_size_t n_used;    /* the sum over the shards */
+    struct host_store *store; /* NULL if each mem has a separate store */
+    size_t n_used_max;        /* more than this many go back to the system */
+    uint32_t *spare;          /* of all shards */
+    atomic_size_t n_used;     /* the sum over the shards */
     atomic_size_t fresh;
     struct host_shard shard[HOST_SHARDS];
 };
@@ -143,15 +143,14 @@ void host_gate_unpin(const struct am_span *spans, size_t n);
 aclError host_gate_shut(struct am_mem *mem);
 void host_gate_open(struct am_mem *mem);
 
-/* store.c: a bank's, which may be as large as a device */
-aclError host_store_open(struct host_store *store, size_t size);
-void host_store_close(struct host_store *store);
 /*
- * The store of one mem, whose frames are never known to be zero: other processes may
- * write it.  fd is the memory of another process and stays the caller's, or -1 for a new
- * one, which has no view yet: an exporter that never touches the memory needs none.
+ * store.c: `state` is the first one of each frame.  Frames of a store that other processes may
+ * write are never known to be zero.  fd is the memory of another process and stays the caller's,
+ * or -1 for a new one, which has no view yet: an exporter that never touches the memory needs
+ * none.
  */
-aclError host_store_create(size_t size, int fd, struct host_store **ret_store);
+aclError host_store_create(size_t size, int fd, uint8_t state,
+                           struct host_store **ret_store);
 /* One without a file or a view, whose frames have this state; NULL: there is no memory. */
 struct host_store *host_store_make(size_t size, uint8_t state);
 /* The view is there from now on; host_store_ready() sees to that, too. */

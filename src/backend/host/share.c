@@ -57,7 +57,7 @@ static aclError mem_move_out(struct am_mem *mem)
     struct host_store *store;
     aclError rc = ACL_SUCCESS;
 
-    AM_TRY(host_store_create(mem->size, -1, &store));
+    AM_TRY(host_store_create(mem->size, -1, HOST_FRAME_HOLDS, &store));
     if (mem->bank->spec.commit_now)
         rc = host_store_ready(store, 0, store->n_frames);
     if (rc == ACL_SUCCESS)
@@ -87,7 +87,7 @@ aclError host_mem_export(struct am_mem *mem, int *ret_fd)
     struct host_mem *hm = host_mem(mem);
 
     if (mem->bank->spec.is_isolated &&
-        hm->store == &((struct host_bank *)mem->bank)->store)
+        hm->store == ((struct host_bank *)mem->bank)->store)
         AM_TRY(mem_move_out(mem));
     if (!hm->store->is_sealed && am_sys_fcntl(hm->store->fd, F_ADD_SEALS, AM_SEALS) != 0)
         return host_error(errno, "sealing a memory file",
@@ -132,5 +132,5 @@ aclError host_mem_import(struct am_bank *bank, int fd, size_t size, struct am_me
     hm->frames = NULL;
     hm->first = 0;
     hm->gate = 0;
-    return host_store_create(size, fd, &hm->store);
+    return host_store_create(size, fd, HOST_FRAME_HOLDS, &hm->store);
 }

@@ -114,39 +114,6 @@ aclError host_store_see(struct host_store *store)
                                 store->n_frames << AM_CHUNK_SHIFT);
 }
 
-aclError host_store_open(struct host_store *store, size_t size)
-{
-    size_t n_frames = size >> AM_CHUNK_SHIFT;
-    void *state;
-    int rc;
-
-    /* Mapped, not allocated: of a large store's states only the used pages exist. */
-    state = am_sys_mmap(NULL, n_frames, PROT_READ | PROT_WRITE,
-                        MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    AM_REQUIRE(state != MAP_FAILED, ACL_ERROR_BAD_ALLOC,
-               "no memory for the states of %zu frames", n_frames);
-
-    *store = (struct host_store){
-        .fd = -1, .n_frames = n_frames, .wants_huge = wants_huge(size), .state = state};
-    rc = store_open(store);
-    if (rc == 0)
-        rc = store_view(store, store->fd);
-    if (rc != 0) {
-        if (store->fd >= 0)
-            close(store->fd);
-        munmap(state, n_frames);
-        return host_error(-rc, "a memory file", size);
-    }
-    return ACL_SUCCESS;
-}
-
-void host_store_close(struct host_store *store)
-{
-    munmap(store->view, store->n_frames << AM_CHUNK_SHIFT);
-    munmap((void *)store->state, store->n_frames);
-    close(store->fd);
-}
-
 struct host_store *host_store_make(size_t size, uint8_t state)
 {
     size_t n_frames = size >> AM_CHUNK_SHIFT;
@@ -157,13 +124,15 @@ struct host_store *host_store_make(size_t size, uint8_t state)
     store->fd = -1;
     store->n_frames = n_frames;
     store->state = (_Atomic uint8_t *)(store + 1);
-    memset((void *)store->state, state, n_frames);
+    if (state != 0) /* of a large store's states only the used pages exist */
+        memset((void *)store->state, state, n_frames);
     return store;
 }
 
-aclError host_store_create(size_t size, int fd, struct host_store **ret_store)
+aclError host_store_create(size_t size, int fd, uint8_t state,
+                           struct host_store **ret_store)
 {
-    struct host_store *store = host_store_make(size, HOST_FRAME_HOLDS);
+    struct host_store *store = host_store_make(size, state);
     int rc;
 
     AM_REQUIRE(store != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a store");
