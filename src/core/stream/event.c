@@ -71,9 +71,9 @@ aclError am_notify_get(void *handle, struct am_event **ret_notify)
     return event_get(&am_notifies, handle, ret_notify);
 }
 
-/* The device of the context has one event more. */
+/* The device of the context has one event more.  A reset by another thread may end it at once. */
 static aclError event_list_locked(struct am_event *event,
-                                  const struct am_context *context)
+                                  const struct am_context *context, void **ret_handle)
     AM_REQUIRES(lists_lock)
 {
     struct am_event_list *list = event->list;
@@ -87,6 +87,7 @@ static aclError event_list_locked(struct am_event *event,
     event->id = list->next_id++;
     LIST_INSERT_HEAD(&list->of[event->device].list, event, all);
     list->of[event->device].n++;
+    *ret_handle = am_named_publish(&event->named);
     return ACL_SUCCESS;
 }
 
@@ -97,7 +98,6 @@ static aclError event_make(unsigned can, struct am_event_page *page, int32_t mad
     struct am_event_list *list = can & AM_EVENT_NOTIFY ? &am_notifies : &am_events;
     struct am_context *context = NULL;
     struct am_event *event = am_named_alloc(list->kind, sizeof *event);
-    void *handle;
     aclError rc;
 
     if (event == NULL) {
@@ -114,22 +114,15 @@ static aclError event_make(unsigned can, struct am_event_page *page, int32_t mad
     am_waitlist_init(&event->waiting);
     am_cond_init(&event->changed);
     rc = am_context_get_current(&context);
+    if (rc == ACL_SUCCESS) {
+        event->device = context->device;
+        event->made_on =
+            made_on >= 0 ? made_on : am_devices.device[event->device].driver_id;
+        rc = AM_LOCKED(&lists_lock, event_list_locked(event, context, ret_handle));
+        am_context_put(context);
+    }
     if (rc != ACL_SUCCESS)
-        goto err;
-    event->device = context->device;
-    event->made_on = made_on >= 0 ? made_on : am_devices.device[event->device].driver_id;
-    /* Once it is listed, a reset by another thread may end it. */
-    handle = am_named_publish(&event->named);
-    rc = AM_LOCKED(&lists_lock, event_list_locked(event, context));
-    am_context_put(context);
-    if (rc != ACL_SUCCESS)
-        goto err;
-    *ret_handle = handle;
-    return ACL_SUCCESS;
-
-err:
-    am_named_unpublish(&event->named);
-    am_event_put(event);
+        am_event_put(event);
     return rc;
 }
 

@@ -13,7 +13,6 @@
 #include "core/device/setup.h"
 #include "core/ledger/ledger.h"
 #include "core/stream/call.h"
-#include "core/stream/capture.h"
 #include "core/stream/wait.h"
 
 static struct am_lock streams_lock = AM_LOCK_INIT(AM_RANK_STREAMS, "streams");
@@ -136,35 +135,38 @@ static bool has_lanes(void)
     return (am_setup.backend->caps & AM_CAP_LANES) && !am_sched.setup.is_chaotic;
 }
 
-/* A stream of context, not yet listed, with one reference for being alive. */
-static aclError stream_make(struct am_context *context, uint32_t priority, uint32_t flags,
-                            bool is_default, struct am_stream **ret_stream)
+/* A stream of context, with one reference for being alive. */
+static aclError stream_make_locked(struct am_context *context, uint32_t priority,
+                                   uint32_t flags, bool is_default,
+                                   struct am_stream **ret_stream)
+    AM_REQUIRES(streams_lock)
 {
-    struct am_stream *stream = am_named_alloc(AM_KIND_STREAM, sizeof *stream);
+    int32_t device = context->device;
+    int32_t driver = am_devices.device[device].driver_id;
+    struct am_stream *stream;
 
+    AM_REQUIRE(context->named.handle != NULL, /* since the lookup */
+               ACL_ERROR_RT_CONTEXT_NULL, "the context has just been destroyed");
+    if (!is_default)
+        AM_TRY(limit_check_locked(device, ACL_ERROR_RT_NO_STREAM_RESOURCE));
+    stream = am_named_alloc(AM_KIND_STREAM, sizeof *stream);
     AM_REQUIRE(stream != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a stream");
-    stream->device = context->device;
+    am_ref_more(&context->named.refs);
     stream->context = context;
+    stream->device = device;
     stream->flags = flags;
     stream->is_default = is_default;
-    am_queue_init(&stream->queue, &am_sched, priority,
-                  has_lanes() ? am_setup.backend : NULL,
-                  am_devices.device[context->device].driver_id);
-    am_named_publish(&stream->named);
-    am_ref_more(&context->named.refs);
-    *ret_stream = stream;
-    return ACL_SUCCESS;
-}
-
-static void stream_list_locked(struct am_stream *stream) AM_REQUIRES(streams_lock)
-{
     stream->serial = ++next_serial;
     stream->id = (int32_t)(stream->serial & INT32_MAX);
+    am_queue_init(&stream->queue, &am_sched, priority,
+                  has_lanes() ? am_setup.backend : NULL, driver);
     stream->queue.id = stream->id;
-    LIST_INSERT_HEAD(&streams[stream->device].list, stream, all);
-    streams[stream->device].n += !stream->is_default;
-    stream->queue.figure = am_ledger_stream_add(
-        am_devices.ledger, stream->id, am_devices.device[stream->device].driver_id);
+    stream->queue.figure = am_ledger_stream_add(am_devices.ledger, stream->id, driver);
+    LIST_INSERT_HEAD(&streams[device].list, stream, all);
+    streams[device].n += !is_default;
+    am_named_publish(&stream->named);
+    *ret_stream = stream;
+    return ACL_SUCCESS;
 }
 
 /* Out of sight: not in the list, handle dead.  The caller drops the reference. */
@@ -203,30 +205,14 @@ aclError am_stream_create(uint32_t priority, uint32_t flags, void **ret_handle)
 {
     struct am_context *context;
     struct am_stream *stream;
-    void *handle;
     aclError rc;
 
     AM_TRY(am_context_get_current(&context));
-    rc = stream_make(context, priority, flags, false, &stream);
-    if (rc != ACL_SUCCESS)
-        goto out;
-    /* Once it is listed, a reset by another thread may end it. */
-    handle = stream->named.handle;
     am_lock(&streams_lock);
-    if (context->named.handle == NULL) /* since the lookup */
-        rc = am_fail(ACL_ERROR_RT_CONTEXT_NULL, "the context has just been destroyed");
-    else
-        rc = limit_check_locked(stream->device, ACL_ERROR_RT_NO_STREAM_RESOURCE);
+    rc = stream_make_locked(context, priority, flags, false, &stream);
     if (rc == ACL_SUCCESS)
-        stream_list_locked(stream);
+        *ret_handle = stream->named.handle;
     am_unlock(&streams_lock);
-    if (rc == ACL_SUCCESS) {
-        *ret_handle = handle;
-    } else {
-        am_named_unpublish(&stream->named);
-        am_stream_put(stream);
-    }
-out:
     am_context_put(context);
     return rc;
 }
@@ -235,38 +221,17 @@ out:
 static aclError stream_get_default(struct am_stream **ret_stream)
 {
     struct am_context *context;
-    struct am_stream *made = NULL;
-    struct am_stream *stream;
     aclError rc = ACL_SUCCESS;
 
     AM_TRY(am_context_get_current(&context));
     am_lock(&streams_lock);
-    stream = context->stream;
-    if (stream == NULL) {
-        am_unlock(&streams_lock);
-        rc = stream_make(context, 0, 0, true, &made);
-        if (rc != ACL_SUCCESS)
-            goto out;
-        am_lock(&streams_lock);
-        stream = context->stream;
-        if (stream == NULL && context->named.handle != NULL) {
-            stream = context->stream = made;
-            stream_list_locked(made);
-            made = NULL;
-        }
+    if (context->stream == NULL)
+        rc = stream_make_locked(context, 0, 0, true, &context->stream);
+    if (rc == ACL_SUCCESS) {
+        am_ref_more(&context->stream->named.refs);
+        *ret_stream = context->stream;
     }
-    if (stream != NULL)
-        am_ref_more(&stream->named.refs);
     am_unlock(&streams_lock);
-    if (stream == NULL)
-        rc = am_fail(ACL_ERROR_RT_CONTEXT_NULL, "the context has just been destroyed");
-    else
-        *ret_stream = stream;
-    if (made != NULL) { /* another thread was faster, or the context went */
-        am_named_unpublish(&made->named);
-        am_stream_put(made);
-    }
-out:
     am_context_put(context);
     return rc;
 }
