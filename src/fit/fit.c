@@ -37,29 +37,23 @@ void am_fit_destroy(struct am_fit *fit)
 {
     struct am_fit_frame *frame;
     struct am_fit_area *area;
+    struct am_fit_page *page;
     struct am_fit_slab *slab;
 
     if (fit == NULL)
         return;
+    TAILQ_FOREACH (page, &fit->aliases, link)
+        fit->ops->unmap(fit->ctx, fit_page_addr(fit, page), page->alias->memory);
     while ((area = TAILQ_FIRST(&fit->areas)) != NULL) {
-        struct am_fit_block *block;
-
-        for (uint64_t i = 0; i < area->size >> fit->page_shift; i++) {
-            struct am_fit_page *page =
-                am_fit_page_find(fit, area, fit_page_of(fit, area->base) + i);
-
-            if (page == NULL) {
-                i |= GROUP_PAGES - 1;
-            } else if (page->alias != NULL) {
-                fit->ops->unmap(fit->ctx, page->addr, page->alias->memory);
+        for (uint64_t i = 0; i < area->n_pages; i++) {
+            page = &area->pages[i];
+            if (area->mapped[i / 64] == 0) {
+                i |= 63;
             } else if (page->frame != NULL) {
-                fit->ops->unmap(fit->ctx, page->addr, page->frame->memory);
+                fit->ops->unmap(fit->ctx, fit_page_addr(fit, page), page->frame->memory);
                 LIST_INSERT_HEAD(&fit->loose, page->frame, link);
             }
         }
-        for (block = &area->head; block != NULL; block = block->next)
-            am_fit_gap_remove(fit, &block->gap);
-        area->head.gap.size = 0;
         am_fit_area_destroy(fit, area);
     }
     /* Only now: places in several areas may have mapped one. */
@@ -111,11 +105,9 @@ static void block_give(struct am_fit *fit, struct am_fit_block *block)
 static struct am_fit_use page_use_in(const struct am_fit *fit, struct am_fit_gap *gap,
                                      uint64_t page)
 {
-    struct am_fit_page *p = am_fit_page_find(fit, gap_block(gap)->area, page);
+    struct am_fit_page *p = fit_page_at(fit, gap_block(gap)->area, page);
 
-    if (p != NULL && p->n_live == 0)
-        return am_fit_page_use(p);
-    return am_fit_gap_use(fit, gap, page);
+    return p->n_live == 0 ? am_fit_page_use(p) : am_fit_gap_use(fit, gap, page);
 }
 
 /* A run begins behind a gap, and at the start of an area. */
@@ -166,9 +158,6 @@ static int block_place(struct am_fit *fit, const struct am_fit_request *request,
     if (rc != 0)
         return rc;
     area = gap_block(place.gap)->area;
-    rc = am_fit_pages_prepare(fit, area, place.addr, size);
-    if (rc != 0)
-        return rc;
     first = page_use_in(fit, place.gap, fit_page_of(fit, place.addr));
     last = page_use_in(fit, place.gap, fit_page_of(fit, place.addr + size - 1));
     am_fit_pages_pin(fit, area, place.addr, size);
@@ -282,7 +271,7 @@ static struct am_fit_use page_leave(struct am_fit *fit, struct am_fit_block *blo
                                     uint64_t page, struct am_fit_use beside,
                                     struct am_fit_use use)
 {
-    struct am_fit_page *p = am_fit_page_find(fit, block->area, page);
+    struct am_fit_page *p = fit_page_at(fit, block->area, page);
 
     if (p->n_live == 0)
         use_add(&p->use, beside);
@@ -385,7 +374,7 @@ int am_fit_sleep(struct am_fit *fit, struct am_fit_block *block,
     *ret_wait = (struct am_fit_use){0};
     am_fit_block_set_awake(fit, block, false);
     for (uint64_t i = fit_page_of(fit, block->addr); i <= last; i++) {
-        struct am_fit_page *page = am_fit_page_find(fit, block->area, i);
+        struct am_fit_page *page = fit_page_at(fit, block->area, i);
         struct am_fit_use use;
         int rc;
 

@@ -7,9 +7,8 @@
 
 #include "fit/fit.h"
 
-#define N_BINS 4096      /* for the bytes of a page, in units */
-#define LINE 64u         /* bytes of a cache line */
-#define GROUP_PAGES 512u /* pages whose records are allocated together */
+#define N_BINS 4096 /* for the bytes of a page, in units */
+#define LINE 64u    /* bytes of a cache line */
 
 struct am_fit_area;
 struct am_fit_gap;
@@ -33,18 +32,12 @@ struct am_fit_page {
     LIST_ENTRY(am_fit_page) at; /* of the frame's or the alias's places */
     uint32_t n_live;            /* live blocks that touch it */
     uint32_t n_awake;
-    uint64_t addr;
-    struct am_fit_area *area;
+    struct am_fit_area *area;      /* NULL: no block touched it yet, and all is 0 */
     struct am_fit_use use;         /* idle, or an alias: work that may still touch it */
     TAILQ_ENTRY(am_fit_page) link; /* idle, or an alias: in the order of becoming so */
 };
 
 TAILQ_HEAD(am_fit_pages, am_fit_page);
-
-struct am_fit_group {
-    uint64_t mapped[GROUP_PAGES / 64]; /* a bit for each page with a frame */
-    struct am_fit_page pages[];        /* GROUP_PAGES, or what the area has left */
-};
 
 /* One end of a gap. */
 struct am_fit_border {
@@ -95,8 +88,9 @@ struct am_fit_area {
     bool is_small;     /* one page, for small blocks only */
     struct am_fit_block head;
     TAILQ_ENTRY(am_fit_area) link;
-    struct am_fit_group **groups;
-    uint64_t n_groups;
+    uint64_t n_pages;
+    struct am_fit_page *pages; /* the records of pages without a block take no memory */
+    uint64_t *mapped;          /* a bit for each page with a frame */
 };
 
 struct am_fit_slab {
@@ -135,13 +129,16 @@ static inline uint64_t fit_in_page(const struct am_fit *fit, uint64_t addr)
     return addr & (fit->config.page - 1);
 }
 
-/* How many pages the group of an area has. */
-static inline uint64_t fit_group_pages(const struct am_fit *fit,
-                                       const struct am_fit_area *area, uint64_t group)
+static inline struct am_fit_page *
+fit_page_at(const struct am_fit *fit, const struct am_fit_area *area, uint64_t page)
 {
-    uint64_t left = fit_page_of(fit, area->size) - group * GROUP_PAGES;
+    return &area->pages[page - fit_page_of(fit, area->base)];
+}
 
-    return left < GROUP_PAGES ? left : GROUP_PAGES;
+static inline uint64_t fit_page_addr(const struct am_fit *fit,
+                                     const struct am_fit_page *page)
+{
+    return page->area->base + ((uint64_t)(page - page->area->pages) << fit->page_shift);
 }
 
 static inline void use_add(struct am_fit_use *use, struct am_fit_use more)
@@ -280,12 +277,6 @@ struct am_fit_area *am_fit_area_create(struct am_fit *fit, uint64_t size, bool i
                                        int *ret_rc);
 /* With nothing mapped in it. */
 void am_fit_area_destroy(struct am_fit *fit, struct am_fit_area *area);
-/* Records for all pages of a range: 0 or AM_FIT_NO_MEMORY. */
-int am_fit_pages_prepare(struct am_fit *fit, struct am_fit_area *area, uint64_t addr,
-                         uint64_t size);
-/* NULL where there is no record: nothing is mapped there. */
-struct am_fit_page *am_fit_page_find(const struct am_fit *fit,
-                                     const struct am_fit_area *area, uint64_t page);
 /*
  * The first of n pages in a row that have memory, from `*page` on and before `end`; false: there
  * are none, or not among the first ones.

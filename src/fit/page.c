@@ -20,30 +20,33 @@
 
 /* How many idle pages are asked whether their work is done before the caller has to wait. */
 #define N_VICTIMS 8
-/* Pages, and groups without pages, that a search for a row of pages checks. */
-#define N_CHECKS 4096
+/* Pages with memory, and 64 pages without, that a search for a row of pages checks. */
+#define N_CHECKS 8192
 
 struct am_fit_area *am_fit_area_create(struct am_fit *fit, uint64_t size, bool is_small,
                                        int *ret_rc)
 {
     struct am_fit_area *area = am_sys_calloc(1, sizeof *area);
-    uint64_t n_groups = (size >> fit->page_shift) / GROUP_PAGES + 1;
+    uint64_t n_pages = size >> fit->page_shift;
+    uint64_t n_words = n_pages / 64 + 1;
 
     *ret_rc = AM_FIT_NO_MEMORY;
     if (area == NULL)
         return NULL;
-    area->groups = am_sys_calloc(n_groups, sizeof *area->groups);
-    if (area->groups == NULL)
+    area->pages =
+        am_sys_calloc(1, n_pages * sizeof *area->pages + n_words * sizeof *area->mapped);
+    if (area->pages == NULL)
         goto err_area;
     *ret_rc = fit->ops->reserve(fit->ctx, size, &area->base);
     if (*ret_rc != 0)
-        goto err_groups;
+        goto err_pages;
 
     area->size = size;
     area->is_small = is_small;
-    area->n_groups = n_groups;
+    area->n_pages = n_pages;
+    area->mapped = (uint64_t *)(area->pages + n_pages);
     /* Blocks are placed on both sides of the first one. */
-    area->origin = area->base + ((size >> fit->page_shift) / 2 << fit->page_shift);
+    area->origin = area->base + (n_pages / 2 << fit->page_shift);
     area->head.addr = area->base;
     area->head.area = area;
     area->head.gap.addr = area->base;
@@ -56,8 +59,8 @@ struct am_fit_area *am_fit_area_create(struct am_fit *fit, uint64_t size, bool i
     fit->stats.areas++;
     return area;
 
-err_groups:
-    free(area->groups);
+err_pages:
+    free(area->pages);
 err_area:
     free(area);
     return NULL;
@@ -69,45 +72,8 @@ void am_fit_area_destroy(struct am_fit *fit, struct am_fit_area *area)
     TAILQ_REMOVE(&fit->areas, area, link);
     fit->stats.areas--;
     fit->ops->release(fit->ctx, area->base, area->size);
-    for (uint64_t i = 0; i < area->n_groups; i++)
-        free(area->groups[i]);
-    free(area->groups);
+    free(area->pages);
     free(area);
-}
-
-int am_fit_pages_prepare(struct am_fit *fit, struct am_fit_area *area, uint64_t addr,
-                         uint64_t size)
-{
-    uint64_t first = fit_page_of(fit, addr - area->base) / GROUP_PAGES;
-    uint64_t last = fit_page_of(fit, addr - area->base + size - 1) / GROUP_PAGES;
-
-    for (uint64_t i = first; i <= last; i++) {
-        struct am_fit_group *group = area->groups[i];
-        uint64_t n;
-
-        if (group != NULL)
-            continue;
-        n = fit_group_pages(fit, area, i);
-        group = am_sys_calloc(1, sizeof *group + n * sizeof group->pages[0]);
-        if (group == NULL)
-            return AM_FIT_NO_MEMORY;
-        for (uint64_t j = 0; j < n; j++) {
-            group->pages[j].addr =
-                area->base + ((i * GROUP_PAGES + j) << fit->page_shift);
-            group->pages[j].area = area;
-        }
-        area->groups[i] = group;
-    }
-    return 0;
-}
-
-struct am_fit_page *am_fit_page_find(const struct am_fit *fit,
-                                     const struct am_fit_area *area, uint64_t page)
-{
-    uint64_t i = page - fit_page_of(fit, area->base);
-    struct am_fit_group *group = area->groups[i / GROUP_PAGES];
-
-    return group != NULL ? &group->pages[i % GROUP_PAGES] : NULL;
 }
 
 uint64_t am_fit_pages_missing(const struct am_fit *fit, const struct am_fit_area *area,
@@ -117,20 +83,15 @@ uint64_t am_fit_pages_missing(const struct am_fit *fit, const struct am_fit_area
     uint64_t n_mapped = 0;
 
     for (uint64_t end = i + n; i < end;) {
-        const struct am_fit_group *group = area->groups[i / GROUP_PAGES];
-        unsigned bit = (unsigned)(i % 64);
-        uint64_t step = end - i < 64 - bit ? end - i : 64 - bit;
+        uint64_t step = end - i < 64 - i % 64 ? end - i : 64 - i % 64;
+        uint64_t all = step < 64 ? (1ull << step) - 1 : UINT64_MAX;
+        uint64_t word = area->mapped[i / 64] >> i % 64 & all;
 
-        if (group != NULL) {
-            uint64_t all = step < 64 ? (1ull << step) - 1 : UINT64_MAX;
-            uint64_t word = group->mapped[i % GROUP_PAGES / 64] >> bit & all;
-
-            /* Mostly all or none: counting the bits is a call on old processors. */
-            if (word == all)
-                n_mapped += step;
-            else if (word != 0)
-                n_mapped += (unsigned)__builtin_popcountll(word);
-        }
+        /* Mostly all or none: counting the bits is a call on old processors. */
+        if (word == all)
+            n_mapped += step;
+        else if (word != 0)
+            n_mapped += (unsigned)__builtin_popcountll(word);
         i += step;
     }
     return n - n_mapped;
@@ -144,11 +105,10 @@ bool am_fit_row_find(const struct am_fit *fit, const struct am_fit_area *area,
     unsigned n_checks = 0;
 
     for (uint64_t i = *page - base; i < end - base && n_checks < N_CHECKS; n_checks++) {
-        const struct am_fit_group *group = area->groups[i / GROUP_PAGES];
-        uint64_t word = group != NULL ? group->mapped[i % GROUP_PAGES / 64] >> i % 64 : 0;
+        uint64_t word = area->mapped[i / 64] >> i % 64;
 
         if (word == 0) {
-            i = group != NULL ? (i | 63) + 1 : (i | (GROUP_PAGES - 1)) + 1;
+            i = (i | 63) + 1;
             in_row = 0;
             continue;
         }
@@ -201,9 +161,9 @@ uint64_t am_fit_pages_returning(struct am_fit *fit, const struct am_fit_area *ar
     uint64_t n_returning = 0;
 
     for (uint64_t i = page; i < page + n; i++) {
-        struct am_fit_page *p = am_fit_page_find(fit, area, i);
+        struct am_fit_page *p = fit_page_at(fit, area, i);
 
-        if (p == NULL || p->alias == NULL)
+        if (p->alias == NULL)
             continue;
         if (page_may_return(p))
             n_returning++;
@@ -214,11 +174,10 @@ uint64_t am_fit_pages_returning(struct am_fit *fit, const struct am_fit_area *ar
 }
 
 /* Whether the page has memory. */
-static void page_set_bit(struct am_fit *fit, struct am_fit_page *page, bool is_set)
+static void page_set_bit(struct am_fit_page *page, bool is_set)
 {
-    struct am_fit_area *area = page->area;
-    uint64_t i = fit_page_of(fit, page->addr - area->base);
-    uint64_t *word = &area->groups[i / GROUP_PAGES]->mapped[i % GROUP_PAGES / 64];
+    uint64_t i = (uint64_t)(page - page->area->pages);
+    uint64_t *word = &page->area->mapped[i / 64];
 
     if (is_set)
         *word |= 1ull << i % 64;
@@ -231,8 +190,9 @@ void am_fit_pages_pin(struct am_fit *fit, struct am_fit_area *area, uint64_t add
 {
     for (uint64_t i = fit_page_of(fit, addr), last = fit_page_of(fit, addr + size - 1);
          i <= last; i++) {
-        struct am_fit_page *page = am_fit_page_find(fit, area, i);
+        struct am_fit_page *page = fit_page_at(fit, area, i);
 
+        page->area = area;
         if (page->n_live++ == 0 && page->frame != NULL) {
             TAILQ_REMOVE(&fit->idle, page, link);
             fit->stats.idle--;
@@ -247,7 +207,7 @@ void am_fit_pages_unpin(struct am_fit *fit, struct am_fit_area *area, uint64_t a
 {
     for (uint64_t i = fit_page_of(fit, addr), last = fit_page_of(fit, addr + size - 1);
          i <= last; i++) {
-        struct am_fit_page *page = am_fit_page_find(fit, area, i);
+        struct am_fit_page *page = fit_page_at(fit, area, i);
 
         page->n_awake--;
         if (--page->n_live == 0 && page->frame != NULL) {
@@ -264,7 +224,7 @@ void am_fit_pages_settle(struct am_fit *fit, struct am_fit_area *area, uint64_t 
 {
     for (uint64_t i = fit_page_of(fit, addr), last = fit_page_of(fit, addr + size - 1);
          i <= last; i++)
-        am_fit_page_find(fit, area, i)->use = (struct am_fit_use){0};
+        fit_page_at(fit, area, i)->use = (struct am_fit_use){0};
 }
 
 void am_fit_block_set_awake(struct am_fit *fit, struct am_fit_block *block, bool is_awake)
@@ -275,7 +235,7 @@ void am_fit_block_set_awake(struct am_fit *fit, struct am_fit_block *block, bool
         return;
     block->is_asleep = !is_awake;
     for (uint64_t i = fit_page_of(fit, block->addr); i <= last; i++) {
-        struct am_fit_page *page = am_fit_page_find(fit, block->area, i);
+        struct am_fit_page *page = fit_page_at(fit, block->area, i);
 
         page->n_awake += is_awake ? 1u : -1u;
     }
@@ -294,7 +254,7 @@ static void page_take(struct am_fit *fit, struct am_fit_page *page,
     fit->stats.loose--;
     frame->owner = page;
     page->frame = frame;
-    page_set_bit(fit, page, true);
+    page_set_bit(page, true);
     fit->stats.used++;
 }
 
@@ -309,7 +269,7 @@ static void page_yield(struct am_fit *fit, struct am_fit_page *page)
     } else {
         fit->stats.used--;
     }
-    page_set_bit(fit, page, false);
+    page_set_bit(page, false);
     page->frame = NULL;
     page->alias = frame;
     TAILQ_INSERT_TAIL(&fit->aliases, page, link);
@@ -338,7 +298,7 @@ static void alias_end(struct am_fit *fit, struct am_fit_page *page)
 static int alias_unmap(struct am_fit *fit, struct am_fit_page *page)
 {
     struct am_fit_frame *frame = page->alias;
-    int rc = fit->ops->unmap(fit->ctx, page->addr, frame->memory);
+    int rc = fit->ops->unmap(fit->ctx, fit_page_addr(fit, page), frame->memory);
 
     if (rc != 0)
         return rc;
@@ -351,7 +311,7 @@ static int alias_unmap(struct am_fit *fit, struct am_fit_page *page)
 static int page_detach(struct am_fit *fit, struct am_fit_page *page)
 {
     struct am_fit_frame *frame = page->frame;
-    int rc = fit->ops->unmap(fit->ctx, page->addr, frame->memory);
+    int rc = fit->ops->unmap(fit->ctx, fit_page_addr(fit, page), frame->memory);
 
     if (rc != 0)
         return rc;
@@ -491,7 +451,7 @@ static int page_fill(struct am_fit *fit, struct am_fit_page *page,
     if (rc != 0)
         return rc;
     frame = LIST_FIRST(&fit->loose);
-    rc = fit->ops->map(fit->ctx, page->addr, frame->memory);
+    rc = fit->ops->map(fit->ctx, fit_page_addr(fit, page), frame->memory);
     if (rc != 0)
         return rc;
     LIST_INSERT_HEAD(&frame->places, page, at);
@@ -510,9 +470,9 @@ int am_fit_pages_fill(struct am_fit *fit, struct am_fit_area *area, uint64_t add
 
     /* Before one page takes what another could have without a call. */
     for (uint64_t i = first; fit->stats.aliases > 0 && i <= last; i++)
-        page_return(fit, am_fit_page_find(fit, area, i));
+        page_return(fit, fit_page_at(fit, area, i));
     for (uint64_t i = first; i <= last; i++) {
-        struct am_fit_page *page = am_fit_page_find(fit, area, i);
+        struct am_fit_page *page = fit_page_at(fit, area, i);
         int rc = page->frame == NULL ? page_fill(fit, page, ret_wait) : 0;
 
         if (rc != 0)

@@ -92,12 +92,10 @@ static struct am_fit_use use_of_others(struct am_fit *fit, const struct am_fit_r
     if ((fit->streams & ~r->stream) == 0)
         return use;
     for (uint64_t i = fit_page_of(fit, addr); i <= last; i++) {
-        struct am_fit_page *page = am_fit_page_find(fit, area, i);
-        struct am_fit_use part = {0};
+        struct am_fit_page *page = fit_page_at(fit, area, i);
+        struct am_fit_use part =
+            page->n_live == 0 ? am_fit_page_use(page) : am_fit_gap_use(fit, gap, i);
 
-        if (page == NULL)
-            continue;
-        part = page->n_live == 0 ? am_fit_page_use(page) : am_fit_gap_use(fit, gap, i);
         if ((part.streams & ~r->stream) != 0)
             use_add(&use, part);
     }
@@ -183,8 +181,8 @@ static void try_at(struct am_fit *fit, const struct am_fit_request *r,
         if (!r->may_call || place.cost + place.n_missing * COST_RETURNS > best->cost)
             return;
         /* Where all that live in a page are asleep, it has none either. */
-        count_new(&place, r, n, has_left && am_fit_page_find(fit, area, first)->frame,
-                  has_right && am_fit_page_find(fit, area, last)->frame);
+        count_new(&place, r, n, has_left && fit_page_at(fit, area, first)->frame,
+                  has_right && fit_page_at(fit, area, last)->frame);
         place.cost += cost_missing(fit, &place, first, n, r->size);
         if (!is_better(&place, best))
             return;

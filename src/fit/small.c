@@ -71,7 +71,7 @@ struct am_fit_gap *am_fit_small_choose(struct am_fit *fit, uint64_t size)
 
 static struct am_fit_page *small_page(const struct am_fit_block *block)
 {
-    return &block->area->groups[0]->pages[0];
+    return &block->area->pages[0];
 }
 
 bool am_fit_small_place(struct am_fit *fit, struct am_fit_block *block, uint64_t size,

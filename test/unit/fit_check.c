@@ -29,8 +29,9 @@ static const char *check_frame(const struct am_fit_frame *frame, struct count *c
 static const char *check_page(const struct am_fit *fit, struct am_fit_area *area,
                               struct am_fit_page *page, struct count *count)
 {
-    uint64_t i = fit_page_of(fit, page->addr - area->base);
-    bool bit = area->groups[i / GROUP_PAGES]->mapped[i % GROUP_PAGES / 64] >> i % 64 & 1;
+    uint64_t i = (uint64_t)(page - area->pages);
+    uint64_t addr = area->base + (i << fit->page_shift);
+    bool bit = area->mapped[i / 64] >> i % 64 & 1;
     struct am_fit_block *block;
     uint32_t n_live = 0, n_awake = 0;
 
@@ -38,8 +39,8 @@ static const char *check_page(const struct am_fit *fit, struct am_fit_area *area
         return "a page's bit and its memory disagree";
     if (page->n_live > 0) {
         for (block = &area->head; block != NULL; block = block->next) {
-            if (block->addr < page->addr + fit->config.page &&
-                block->addr + block->size > page->addr && block->size != 0) {
+            if (block->addr < addr + fit->config.page &&
+                block->addr + block->size > addr && block->size != 0) {
                 n_live++;
                 n_awake += !block->is_asleep;
             }
@@ -86,9 +87,9 @@ static const char *check_blocks(struct am_fit *fit, struct am_fit_area *area,
         }
         for (uint64_t i = fit_page_of(fit, block->addr); block->size != 0 && i <= last;
              i++) {
-            struct am_fit_page *page = am_fit_page_find(fit, area, i);
+            struct am_fit_page *page = fit_page_at(fit, area, i);
 
-            if (page == NULL || page->n_live == 0)
+            if (page->n_live == 0)
                 return "a block lies in a page that does not know it";
         }
     }
@@ -101,15 +102,11 @@ static const char *check_area(struct am_fit *fit, struct am_fit_area *area,
     const char *wrong = check_blocks(fit, area, count);
     uint64_t n_mapped = 0;
 
-    for (uint64_t i = 0; wrong == NULL && i < area->n_groups; i++) {
-        if (area->groups[i] == NULL)
-            continue;
-        for (uint64_t j = 0; wrong == NULL && j < fit_group_pages(fit, area, i); j++) {
-            struct am_fit_page *page = &area->groups[i]->pages[j];
+    for (uint64_t i = 0; wrong == NULL && i < area->n_pages; i++) {
+        struct am_fit_page *page = &area->pages[i];
 
-            wrong = check_page(fit, area, page, count);
-            n_mapped += page->frame != NULL || page->alias != NULL;
-        }
+        wrong = check_page(fit, area, page, count);
+        n_mapped += page->frame != NULL || page->alias != NULL;
     }
     if (wrong == NULL && n_mapped != area->n_mapped)
         wrong = "an area does not know how many pages are mapped";
