@@ -231,6 +231,50 @@ int am_fit_alloc(struct am_fit *fit, uint64_t size, unsigned stream,
     return alloc(fit, request, ret_block, ret_wait);
 }
 
+static struct am_fit_page *small_page(const struct am_fit_block *block)
+{
+    return &block->area->pages[0];
+}
+
+/*
+ * In a page with memory that other blocks live in, a small block is placed and freed without a
+ * check of pages, idle ones and costs.  That is nearly always so: a program leaves little of the
+ * engine in the caches, so that each line of code and data counts.  False: every place needs a
+ * wait, or memory.
+ */
+static bool small_link(struct am_fit *fit, struct am_fit_block *block, uint64_t size,
+                       uint64_t stream)
+{
+    struct am_fit_gap *gap = am_fit_small_choose(fit, size);
+    struct am_fit_block *left, *next;
+    struct am_fit_page *page;
+
+    if (gap == NULL || (gap->head.streams & ~stream) != 0)
+        return false;
+    left = gap_block(gap);
+    page = small_page(left);
+    if (page->frame == NULL) /* all that live there are asleep */
+        return false;
+    page->n_live++;
+    page->n_awake++;
+    am_fit_gap_remove(fit, gap);
+    next = left->next;
+    block->addr = gap->addr;
+    block->size = size;
+    block->area = left->area;
+    block->is_asleep = false;
+    block->gap.addr = gap->addr + size;
+    block->gap.size = gap->size - size;
+    block->gap.head = gap->head;
+    block_insert_after(left, block);
+    gap->size = 0;
+    am_fit_gap_insert(fit, &block->gap);
+    /* The block begins a run at the start of the page, and ends one where it fills the gap. */
+    fit->stats.runs += left->size == 0;
+    fit->stats.runs -= next != NULL && block->gap.size == 0;
+    return true;
+}
+
 struct am_fit_block *am_fit_alloc_small(struct am_fit *fit, uint64_t size,
                                         unsigned stream)
 {
@@ -242,7 +286,7 @@ struct am_fit_block *am_fit_alloc_small(struct am_fit *fit, uint64_t size,
     block = block_take(fit);
     if (block == NULL)
         return NULL;
-    if (!am_fit_small_place(fit, block, size, 1ull << stream)) {
+    if (!small_link(fit, block, size, 1ull << stream)) {
         block_give(fit, block);
         return NULL;
     }
@@ -315,9 +359,40 @@ static void block_unlink(struct am_fit *fit, struct am_fit_block *block,
     am_fit_gap_insert(fit, gap);
 }
 
+/* A small block leaves a page in which others live; false: it does not. */
+static bool small_unlink(struct am_fit *fit, struct am_fit_block *block,
+                         struct am_fit_use use)
+{
+    struct am_fit_block *left = block->prev, *next = block->next;
+    struct am_fit_gap *gap = &left->gap;
+    struct am_fit_page *page;
+
+    if (!block->area->is_small || block->is_asleep)
+        return false;
+    page = small_page(block);
+    if (page->n_live == 1)
+        return false;
+    page->n_live--;
+    page->n_awake--;
+    am_fit_gap_remove(fit, gap);
+    am_fit_gap_remove(fit, &block->gap);
+    if (gap->size != 0)
+        use_add(&use, gap->head);
+    if (block->gap.size != 0)
+        use_add(&use, block->gap.head);
+    /* The block began a run unless it adjoins another one, and so does the next from now on. */
+    fit->stats.runs -= left->size == 0 || gap->size != 0;
+    fit->stats.runs += next != NULL && block->gap.size == 0;
+    gap->size += block->size + block->gap.size;
+    gap->head = use;
+    block_remove(block);
+    am_fit_gap_insert(fit, gap);
+    return true;
+}
+
 void am_fit_free(struct am_fit *fit, struct am_fit_block *block, struct am_fit_use use)
 {
-    if (!am_fit_small_leave(fit, block, use))
+    if (!small_unlink(fit, block, use))
         block_unlink(fit, block, use);
     fit->streams |= use.streams;
     fit->stats.live -= block->size;

@@ -166,19 +166,7 @@ struct am_fit_border *am_fit_border_below(struct am_fit *fit, uint64_t free);
 struct am_fit_border *am_fit_border_previous(struct am_fit *fit,
                                              struct am_fit_border *border);
 
-/* The bins: a border comes into one and out of it; the first one from a bin on, and the next. */
-void am_fit_bin_insert(struct am_fit_bins *bins, struct am_fit_border *border,
-                       uint64_t bin);
-void am_fit_bin_remove(struct am_fit_bins *bins, struct am_fit_border *border,
-                       uint64_t bin);
-struct am_fit_border *am_fit_bin_first(struct am_fit_bins *bins, uint64_t bin);
-struct am_fit_border *am_fit_bin_next(struct am_fit_bins *bins,
-                                      struct am_fit_border *border, uint64_t bin);
-
-/* small.c: small blocks, and the gaps of their pages. */
-void am_fit_hole_insert(struct am_fit *fit, struct am_fit_gap *gap);
-void am_fit_hole_remove(struct am_fit *fit, struct am_fit_gap *gap);
-/* The tightest gap of at least `size` bytes, and the next one; NULL: none. */
+/* In pages of small blocks: the tightest gap of at least `size` bytes, and the next one. */
 struct am_fit_gap *am_fit_hole_tightest(struct am_fit *fit, uint64_t size);
 struct am_fit_gap *am_fit_hole_larger(struct am_fit *fit, struct am_fit_gap *gap);
 /* The largest gap beside a block, in bytes. */
@@ -188,12 +176,6 @@ uint64_t am_fit_hole_widest(const struct am_fit *fit);
  * become empty.  NULL: none in a page with blocks.
  */
 struct am_fit_gap *am_fit_small_choose(struct am_fit *fit, uint64_t size);
-/* The block's place in a page with memory and blocks; false: every place needs a wait. */
-bool am_fit_small_place(struct am_fit *fit, struct am_fit_block *block, uint64_t size,
-                        uint64_t stream);
-/* A small block leaves a page in which others live; false: the block is not small. */
-bool am_fit_small_leave(struct am_fit *fit, struct am_fit_block *block,
-                        struct am_fit_use use);
 
 static inline void block_insert_after(struct am_fit_block *left,
                                       struct am_fit_block *block)

@@ -1,7 +1,7 @@
 /*
  * Choosing a place.
  *
- * Small blocks have pages of their own, and lie in one page each: small.c has the lists of
+ * Small blocks have pages of their own, and lie in one page each: gap.c has the lists of
  * their gaps.  For large ones the places that can be best are few: the ends of the tightest
  * gaps, which a block may fill exactly; the borders with the fewest free bytes that still
  * hold the block's odd bytes; and, for a new row, an empty area, idle pages inside a gap
