@@ -94,10 +94,7 @@ static uint64_t hole_bin(const struct am_fit *fit, uint64_t size)
 
 static uint64_t bin_of(const struct am_fit *fit, struct am_fit_border *border)
 {
-    struct am_fit_gap *gap = border_gap(border);
-    uint64_t free = border->is_right ? gap->addr + gap->size : -gap->addr;
-
-    return fit_in_page(fit, free) >> fit->bin_shift;
+    return fit_border_free(fit, border) >> fit->bin_shift;
 }
 
 static void border_insert(struct am_fit *fit, struct am_fit_border *border, bool is_right)

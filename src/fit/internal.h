@@ -207,6 +207,15 @@ static inline struct am_fit_gap *border_gap(struct am_fit_border *border)
     return (struct am_fit_gap *)((char *)border - at);
 }
 
+/* The bytes of the gap in the page in which the border's block ends or begins. */
+static inline uint64_t fit_border_free(const struct am_fit *fit,
+                                       struct am_fit_border *border)
+{
+    struct am_fit_gap *gap = border_gap(border);
+
+    return fit_in_page(fit, border->is_right ? gap->addr + gap->size : -gap->addr);
+}
+
 /* Whether a block lies before the gap, and behind it. */
 static inline bool gap_has_left(struct am_fit_gap *gap)
 {

@@ -259,31 +259,25 @@ static uint64_t growth_room(const struct am_fit *fit, const struct am_fit_reques
     return room < rest ? room : rest;
 }
 
-static void try_left(struct am_fit *fit, const struct am_fit_request *r,
-                     struct am_fit_gap *gap, struct am_fit_place *best)
+/* Beside the block at the border, in a gap that is large enough. */
+static void try_border(struct am_fit *fit, const struct am_fit_request *r,
+                       struct am_fit_border *border, struct am_fit_place *best)
 {
-    uint64_t free = fit_in_page(fit, -gap->addr);
+    struct am_fit_gap *gap = border_gap(border);
+    struct am_fit_block *left = gap_block(gap);
+    struct am_fit_block *neighbour = border->is_right ? left->next : left;
+    uint64_t free = fit_border_free(fit, border);
     uint64_t skip = border_skip(fit, r->size, free);
+    uint64_t loss = border_loss(fit, r, gap, free);
+    uint64_t rest = gap->size - r->size;
 
-    if (is_outgrown(fit, r, gap_block(gap))) {
-        skip = growth_room(fit, r, gap, gap_block(gap));
-        try_at(fit, r, gap, gap->addr + skip, 0, best);
-    } else if (gap_has_left(gap) && gap->size - r->size >= skip)
-        try_at(fit, r, gap, gap->addr + skip, border_loss(fit, r, gap, free), best);
-}
-
-static void try_right(struct am_fit *fit, const struct am_fit_request *r,
-                      struct am_fit_gap *gap, struct am_fit_place *best)
-{
-    uint64_t end = gap->addr + gap->size;
-    uint64_t free = fit_in_page(fit, end);
-    uint64_t skip = border_skip(fit, r->size, free);
-
-    if (gap_has_right(gap) && is_outgrown(fit, r, gap_block(gap)->next)) {
-        skip = growth_room(fit, r, gap, gap_block(gap)->next);
-        try_at(fit, r, gap, end - r->size - skip, 0, best);
-    } else if (gap_has_right(gap) && gap->size - r->size >= skip)
-        try_at(fit, r, gap, end - r->size - skip, border_loss(fit, r, gap, free), best);
+    if (is_outgrown(fit, r, neighbour)) {
+        skip = growth_room(fit, r, gap, neighbour);
+        loss = 0;
+    }
+    if (rest >= skip)
+        try_at(fit, r, gap, gap->addr + (border->is_right ? rest - skip : skip), loss,
+               best);
 }
 
 typedef struct am_fit_border *border_step_fn(struct am_fit *fit,
@@ -300,16 +294,10 @@ static void try_borders(struct am_fit *fit, const struct am_fit_request *r,
     unsigned n = 0;
 
     for (unsigned n_checks = 0; border != NULL && n < N_BORDERS; n_checks++) {
-        struct am_fit_gap *gap = border_gap(border);
-
         if (n_checks == N_CHECKS && !r->may_wait)
             return;
-
-        if (gap->size >= r->size) {
-            if (border->is_right)
-                try_right(fit, r, gap, best);
-            else
-                try_left(fit, r, gap, best);
+        if (border_gap(border)->size >= r->size) {
+            try_border(fit, r, border, best);
             n++;
         }
         border = step(fit, border);
@@ -385,6 +373,18 @@ static bool is_perfect(const struct am_fit_request *r, const struct am_fit_place
            best->cost == best->n_new * COST_NEW;
 }
 
+/* The tightest gaps for small blocks of at least `size` bytes. */
+static void try_holes(struct am_fit *fit, const struct am_fit_request *r, uint64_t size,
+                      unsigned n, struct am_fit_place *best)
+{
+    struct am_fit_gap *gap = am_fit_hole_tightest(fit, size);
+
+    for (; gap != NULL && n > 0 && best->cost != 0; n--) {
+        try_at(fit, r, gap, gap->addr, 0, best);
+        gap = am_fit_hole_larger(fit, gap);
+    }
+}
+
 static void find_small(struct am_fit *fit, const struct am_fit_request *r,
                        struct am_fit_place *best)
 {
@@ -395,21 +395,9 @@ static void find_small(struct am_fit *fit, const struct am_fit_request *r,
     gap = am_fit_small_choose(fit, r->size);
     if (gap != NULL)
         try_at(fit, r, gap, gap->addr, 0, best);
-    if (best->cost == 0)
-        return;
     /* Another stream has work there, or all that live there are asleep. */
-    gap = am_fit_hole_tightest(fit, r->size);
-    for (unsigned n = 0; gap != NULL && n < N_BUSY; n++) {
-        try_at(fit, r, gap, gap->addr, 0, best);
-        if (best->cost == 0)
-            return;
-        gap = am_fit_hole_larger(fit, gap);
-    }
-    gap = am_fit_hole_tightest(fit, fit->config.page);
-    for (unsigned n = 0; gap != NULL && n < N_EMPTY; n++) {
-        try_at(fit, r, gap, gap->addr, 0, best);
-        gap = am_fit_hole_larger(fit, gap);
-    }
+    try_holes(fit, r, r->size, N_BUSY, best);
+    try_holes(fit, r, fit->config.page, N_EMPTY, best);
 }
 
 static void find_large(struct am_fit *fit, const struct am_fit_request *r,
@@ -421,9 +409,10 @@ static void find_large(struct am_fit *fit, const struct am_fit_request *r,
     struct am_fit_gap *gap = am_fit_gap_tightest(fit, r->size);
 
     for (unsigned n = 0; gap != NULL && n < N_TIGHTEST; n++) {
-        try_left(fit, r, gap, best);
-        if (gap->size != r->size || !gap_has_left(gap)) /* the same place */
-            try_right(fit, r, gap, best);
+        if (gap->left.is_in)
+            try_border(fit, r, &gap->left, best);
+        if (gap->right.is_in && (gap->size != r->size || !gap->left.is_in))
+            try_border(fit, r, &gap->right, best); /* not the same place */
         gap = am_fit_gap_larger(gap);
     }
     if (is_perfect(r, best) && (best->n_new == 0 || r->may_grow))
@@ -485,8 +474,7 @@ static uint64_t largest_beside(struct am_fit *fit, uint64_t n_pages)
     for (border = am_fit_border_first(fit, 0); border != NULL;
          border = am_fit_border_next(fit, border)) {
         struct am_fit_gap *gap = border_gap(border);
-        uint64_t free = border->is_right ? gap->addr + gap->size : -gap->addr;
-        uint64_t size = (n_pages << fit->page_shift) + fit_in_page(fit, free);
+        uint64_t size = (n_pages << fit->page_shift) + fit_border_free(fit, border);
 
         size = size < gap->size ? size : gap->size;
         largest = size > largest ? size : largest;

@@ -182,7 +182,7 @@ static uint64_t free_bytes(const struct am_fit *fit, struct am_fit_border *borde
 
     if (gap_block(gap)->area->is_small)
         return UINT64_MAX;
-    return fit_in_page(fit, border->is_right ? gap->addr + gap->size : -gap->addr);
+    return fit_border_free(fit, border);
 }
 
 static const char *check_index(struct am_fit *fit, uint64_t n_gaps)
