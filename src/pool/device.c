@@ -19,6 +19,8 @@ aclError pool_enter(aclmem_pool *pool, struct pool_visit *visit)
 {
     aclError rc;
 
+    if (pool == NULL)
+        return pool_fail(ACL_ERROR_INVALID_PARAM, "pool is NULL");
     visit->is_changed = false;
     visit->before = NULL;
     rc = aclrtGetCurrentContext(&visit->before);
@@ -45,10 +47,8 @@ static int device_reserve(void *ctx, uint64_t size, uint64_t *ret_base)
 {
     aclmem_pool *pool = ctx;
     void *base;
-    aclError rc = aclrtReserveMemAddress(&base, size, 0, NULL, 1);
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(aclrtReserveMemAddress(&base, size, 0, NULL, 1));
     if ((uintptr_t)base % pool->page != 0) {
         aclrtReleaseMemAddress(base);
         return pool_fail(

@@ -24,6 +24,7 @@
 
 #include "aclmem/pool.h"
 #include "fit/fit.h"
+#include "base/error.h"
 #include "base/lock.h"
 
 #define UNIT 512u
@@ -146,8 +147,7 @@ struct aclmem_pool {
     uint64_t ticket; /* at least 1 */
     pthread_mutex_t
         sleeping; /* one call sleeps or wakes at a time; comes above the lock */
-    aclmem_pool_stream_ops ops; /* a copy: the program's may go */
-    const aclmem_pool_stream_ops *streams;
+    aclmem_pool_stream_ops streams; /* a copy: the program's may go */
     struct pool_slot slots[N_SLOTS];
     struct pool_marks spare_marks;
     struct pool_shard shards[N_SHARDS];
@@ -169,11 +169,13 @@ struct aclmem_pool {
 /* report.c: the thread's message; returns rc. */
 aclError pool_fail(aclError rc, const char *format, ...)
     __attribute__((format(printf, 2, 3), cold));
+/* Fails if the pool is NULL, or an argument with this name. */
+aclError pool_require(const aclmem_pool *pool, const void *argument, const char *name);
 /* Says why `size` bytes are not to be had; nothing is cached. */
 aclError pool_fail_memory_locked(aclmem_pool *pool, size_t size);
 uint64_t pool_held_locked(aclmem_pool *pool);
 
-/* device.c: the thread works on the pool's device between the two. */
+/* device.c: the thread works on the pool's device between the two; the pool may be NULL. */
 struct pool_visit {
     aclrtContext before;
     bool is_changed;
@@ -240,15 +242,16 @@ void pool_quick_flush(aclmem_pool *pool, bool is_all, struct pool_block_list *fl
  * What is live, and the peak of it.  No counter is common to all streams, since threads would meet
  * there.  So the peak is exact while one stream at a time is at work, and otherwise the
  * highest of what was found when memory was placed or figures were asked for.  A block that was
- * placed counts from now on; NULL: none.
+ * placed counts from now on; NULL: none.  The peak of what is held is noted as well.
  */
 uint64_t pool_sample_locked(aclmem_pool *pool, const struct pool_block *more);
 /* A block counts, or no longer. */
 void pool_count(aclmem_pool *pool, struct pool_block *block, int sign);
 void pool_table_insert(aclmem_pool *pool, struct pool_block *block);
 void pool_table_remove(aclmem_pool *pool, struct pool_block *block);
-/* The live block that begins at ptr, asleep or not; NULL: none. */
-struct pool_block *pool_table_find(aclmem_pool *pool, const void *ptr);
+/* The live block that begins at ptr, asleep or not. */
+aclError pool_table_find(aclmem_pool *pool, const void *ptr,
+                         struct pool_block **ret_block);
 /* The same, and it has another state from now on: one caller gets it. */
 struct pool_block *pool_table_claim(aclmem_pool *pool, const void *ptr,
                                     enum block_state state, enum block_state *ret_was);

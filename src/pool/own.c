@@ -13,10 +13,9 @@ static aclError own_open(aclmem_pool *pool, struct pool_block *block)
 {
     aclrtPhysicalMemProp memory = pool_memory(pool->device);
     void *addr;
-    aclError rc = aclrtMallocPhysical(&block->handle, block->size, &memory, 0);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(aclrtMallocPhysical(&block->handle, block->size, &memory, 0));
     rc = aclrtReserveMemAddress(&addr, block->size, 0, NULL, 1);
     if (rc != ACL_SUCCESS)
         goto err_handle;
@@ -52,8 +51,7 @@ static aclError own_open_locked(aclmem_pool *pool, struct pool_block *block)
         if (rc == ACL_SUCCESS)
             rc = am_fit_trim(pool->fit, 0, &wait);
     }
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(rc);
     if (pool_held_locked(pool) + block->size > pool->limit)
         return ACL_ERROR_RT_MEMORY_ALLOCATION;
     return own_open(pool, block);
@@ -90,8 +88,6 @@ aclError pool_own_malloc(aclmem_pool *pool, size_t size, aclrtStream stream, uin
     if (rc == ACL_SUCCESS) {
         LIST_INSERT_HEAD(&pool->own, block, own);
         pool->exportable += block->size;
-        if (pool_held_locked(pool) > pool->peak_held)
-            pool->peak_held = pool_held_locked(pool);
         pool->seen |= 1ull << block->slot;
         pool_table_insert(pool, block);
         pool_sample_locked(pool, block);
@@ -143,16 +139,11 @@ aclError aclmem_pool_handle(aclmem_pool *pool, void *ptr, aclrtDrvMemHandle *han
 {
     struct pool_block *block;
 
-    if (pool == NULL || handle == NULL)
-        return pool_fail(ACL_ERROR_INVALID_PARAM, "%s is NULL",
-                         pool == NULL ? "pool" : "handle");
-    block = pool_table_find(pool, ptr);
-    if (block == NULL || block->place != NULL)
+    AM_TRY(pool_require(pool, handle, "handle"));
+    AM_TRY(pool_table_find(pool, ptr, &block));
+    if (block->place != NULL)
         return pool_fail(ACL_ERROR_INVALID_PARAM,
-                         block == NULL
-                             ? "%p is not a live block of the pool"
-                             : "%p was not asked for with ACLMEM_POOL_EXPORTABLE",
-                         ptr);
+                         "%p was not asked for with ACLMEM_POOL_EXPORTABLE", ptr);
     *handle = block->handle;
     return ACL_SUCCESS;
 }

@@ -75,8 +75,7 @@ static aclError pool_measure(aclmem_pool *pool, const aclmem_pool_options *optio
     pool->limit = limit_round(pool, options->limit != 0 ? options->limit : total);
     pool->keep = options->keep != 0 ? options->keep : ACLMEM_POOL_KEEP_ALL;
     pool->slack = options->slack;
-    pool->ops = options->stream_ops != NULL ? *options->stream_ops : pool_acl_streams;
-    pool->streams = &pool->ops;
+    pool->streams = options->stream_ops != NULL ? *options->stream_ops : pool_acl_streams;
     return ACL_SUCCESS;
 }
 
@@ -92,9 +91,7 @@ static aclError pool_open(aclmem_pool *pool, const aclmem_pool_options *options)
         return pool_fail(rc != ACL_SUCCESS ? rc : ACL_ERROR_INVALID_PARAM,
                          "call aclrtSetDevice(%d) before creating a pool there",
                          pool->device);
-    rc = pool_measure(pool, options);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(pool_measure(pool, options));
     span = 2 * pool->limit < SPAN_MAX ? 2 * pool->limit : SPAN_MAX;
     if (options->span != 0)
         span = options->span;
@@ -145,9 +142,7 @@ aclError aclmem_pool_create(int32_t device, const aclmem_pool_options *options,
         options = &defaults;
     if (ret_pool == NULL)
         return pool_fail(ACL_ERROR_INVALID_PARAM, "pool is NULL");
-    rc = options_check(options);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(options_check(options));
     pool = am_sys_aligned_alloc(_Alignof(aclmem_pool), sizeof *pool);
     if (pool == NULL)
         return pool_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a pool");
@@ -211,10 +206,8 @@ aclError aclmem_pool_destroy(aclmem_pool *pool)
     if (atomic_load(&pool->n_calling) > 0)
         return pool_fail(ACL_ERROR_INVALID_PARAM,
                          "a function of aclmem_pool_on_oom() is running");
-    rc = pool_enter(pool, &visit);
-    if (rc != ACL_SUCCESS)
-        return rc;
-    rc = pool->streams->device_synchronize();
+    AM_TRY(pool_enter(pool, &visit));
+    rc = pool->streams.device_synchronize();
     if (rc != ACL_SUCCESS) {
         pool_fail(rc, "the device's work did not end well");
     } else {
@@ -425,10 +418,9 @@ static aclError malloc_slow(aclmem_pool *pool, const struct pool_request *reques
     struct am_fit_block *place;
     struct am_fit_use wait;
     struct pool_visit visit;
-    aclError rc = pool_enter(pool, &visit);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(pool_enter(pool, &visit));
     pthread_mutex_lock(&pool->lock);
     rc = block_place_locked(pool, request->size, slot, &place, &wait);
     if (rc == ACL_SUCCESS && wait.streams != 0) {
@@ -440,11 +432,8 @@ static aclError malloc_slow(aclmem_pool *pool, const struct pool_request *reques
             pool_fail(rc, "the stream could not be made to wait for another one");
         }
     }
-    if (rc == ACL_SUCCESS) {
-        if (pool_held_locked(pool) > pool->peak_held)
-            pool->peak_held = pool_held_locked(pool);
+    if (rc == ACL_SUCCESS)
         *ret_ptr = block_open_locked(pool, place, request);
-    }
     pthread_mutex_unlock(&pool->lock);
     pool_leave(&visit);
     return rc;
@@ -485,10 +474,9 @@ static inline aclError malloc_on(aclmem_pool *pool, size_t size, aclrtStream str
 static aclError refuse(aclmem_pool *pool, size_t size)
 {
     struct pool_visit visit;
-    aclError rc = pool_enter(pool, &visit);
+    aclError rc;
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(pool_enter(pool, &visit));
     pthread_mutex_lock(&pool->lock);
     pool_flush_locked(pool, true);
     rc = pool_fail_memory_locked(pool, size);
@@ -500,9 +488,7 @@ static aclError refuse(aclmem_pool *pool, size_t size)
 aclError aclmem_pool_malloc_tagged(aclmem_pool *pool, size_t size, aclrtStream stream,
                                    uint32_t tag, uint32_t flags, void **ptr)
 {
-    if (pool == NULL || ptr == NULL)
-        return pool_fail(ACL_ERROR_INVALID_PARAM, "%s is NULL",
-                         pool == NULL ? "pool" : "ptr");
+    AM_TRY(pool_require(pool, ptr, "ptr"));
     if (size == 0)
         return pool_fail(ACL_ERROR_INVALID_PARAM, "size is 0");
     if (tag == ACLMEM_POOL_ALL_TAGS)
@@ -600,13 +586,8 @@ aclError aclmem_pool_size(aclmem_pool *pool, const void *ptr, size_t *size)
 {
     struct pool_block *block;
 
-    if (pool == NULL || size == NULL)
-        return pool_fail(ACL_ERROR_INVALID_PARAM, "%s is NULL",
-                         pool == NULL ? "pool" : "size");
-    block = pool_table_find(pool, ptr);
-    if (block == NULL)
-        return pool_fail(ACL_ERROR_INVALID_PARAM, "%p is not a live block of the pool",
-                         ptr);
+    AM_TRY(pool_require(pool, size, "size"));
+    AM_TRY(pool_table_find(pool, ptr, &block));
     *size = block->asked;
     return ACL_SUCCESS;
 }
@@ -618,10 +599,7 @@ aclError aclmem_pool_use(aclmem_pool *pool, void *ptr, aclrtStream stream)
 
     if (pool == NULL)
         return pool_fail(ACL_ERROR_INVALID_PARAM, "pool is NULL");
-    block = pool_table_find(pool, ptr);
-    if (block == NULL)
-        return pool_fail(ACL_ERROR_INVALID_PARAM, "%p is not a live block of the pool",
-                         ptr);
+    AM_TRY(pool_table_find(pool, ptr, &block));
     /* Not by handle: one that was forgotten may be another stream's by now. */
     slot = pool_slot_get(pool, stream);
     if (slot != block->slot)
@@ -633,13 +611,9 @@ aclError aclmem_pool_trim(aclmem_pool *pool, size_t keep)
 {
     struct am_fit_use wait;
     struct pool_visit visit;
-    aclError rc;
+    aclError rc = ACL_SUCCESS;
 
-    if (pool == NULL)
-        return pool_fail(ACL_ERROR_INVALID_PARAM, "pool is NULL");
-    rc = pool_enter(pool, &visit);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(pool_enter(pool, &visit));
     pthread_mutex_lock(&pool->lock);
     pool_flush_locked(pool, true);
     pool_own_reap_locked(pool);

@@ -217,6 +217,8 @@ uint64_t pool_sample_locked(aclmem_pool *pool, const struct pool_block *more)
         pool->peak_live = peak;
     if (peak > pool->high)
         pool->high = peak;
+    if (pool_held_locked(pool) > pool->peak_held)
+        pool->peak_held = pool_held_locked(pool);
     return live;
 }
 
@@ -323,16 +325,19 @@ static inline struct pool_block *stripe_find(struct pool_stripe *stripe, uint64_
     return block != NULL && atomic_load(&block->state) != BLOCK_FREED ? block : NULL;
 }
 
-struct pool_block *pool_table_find(aclmem_pool *pool, const void *ptr)
+aclError pool_table_find(aclmem_pool *pool, const void *ptr,
+                         struct pool_block **ret_block)
 {
     uint64_t hash = addr_hash((uintptr_t)ptr);
     struct pool_stripe *stripe = stripe_of(pool, hash);
-    struct pool_block *block;
 
     am_latch_take(&stripe->latch);
-    block = stripe_find(stripe, hash, ptr);
+    *ret_block = stripe_find(stripe, hash, ptr);
     am_latch_give(&stripe->latch);
-    return block;
+    if (*ret_block == NULL)
+        return pool_fail(ACL_ERROR_INVALID_PARAM, "%p is not a live block of the pool",
+                         ptr);
+    return ACL_SUCCESS;
 }
 
 struct pool_block *pool_table_claim(aclmem_pool *pool, const void *ptr,

@@ -20,6 +20,13 @@ aclError pool_fail(aclError rc, const char *format, ...)
     return rc;
 }
 
+aclError pool_require(const aclmem_pool *pool, const void *argument, const char *name)
+{
+    if (pool != NULL && argument != NULL)
+        return ACL_SUCCESS;
+    return pool_fail(ACL_ERROR_INVALID_PARAM, "%s is NULL", pool == NULL ? "pool" : name);
+}
+
 const char *aclmem_pool_message(void)
 {
     return message;
@@ -95,9 +102,7 @@ aclError pool_fail_memory_locked(aclmem_pool *pool, size_t size)
 
 aclError aclmem_pool_get_stats(aclmem_pool *pool, aclmem_pool_stats *stats)
 {
-    if (pool == NULL || stats == NULL)
-        return pool_fail(ACL_ERROR_INVALID_PARAM, "%s is NULL",
-                         pool == NULL ? "pool" : "stats");
+    AM_TRY(pool_require(pool, stats, "stats"));
     pthread_mutex_lock(&pool->lock);
     stats_locked(pool, stats);
     pthread_mutex_unlock(&pool->lock);
@@ -153,9 +158,7 @@ aclError aclmem_pool_snapshot(aclmem_pool *pool, char **json)
     size_t size;
     FILE *out;
 
-    if (pool == NULL || json == NULL)
-        return pool_fail(ACL_ERROR_INVALID_PARAM, "%s is NULL",
-                         pool == NULL ? "pool" : "json");
+    AM_TRY(pool_require(pool, json, "json"));
     out = open_memstream(json, &size);
     if (out == NULL)
         return pool_fail(ACL_ERROR_RT_MEMORY_ALLOCATION, "no host memory for a snapshot");

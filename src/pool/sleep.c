@@ -152,13 +152,9 @@ aclError aclmem_pool_sleep(aclmem_pool *pool, uint32_t tag, int keep_contents)
     struct pool_visit visit;
     aclError rc;
 
-    if (pool == NULL)
-        return pool_fail(ACL_ERROR_INVALID_PARAM, "pool is NULL");
-    rc = pool_enter(pool, &visit);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(pool_enter(pool, &visit));
     pthread_mutex_lock(&pool->sleeping);
-    rc = pool->streams->device_synchronize();
+    rc = pool->streams.device_synchronize();
     if (rc == ACL_SUCCESS) {
         pthread_mutex_lock(&pool->lock);
         pool_flush_locked(pool, true);
@@ -203,13 +199,12 @@ static aclError block_wake_locked(aclmem_pool *pool, struct pool_block *block)
 {
     struct am_fit_use wait;
     int asleep = BLOCK_ASLEEP;
-    aclError rc = block_fill_locked(pool, block);
 
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(block_fill_locked(pool, block));
     if (block->saved != NULL) {
-        rc = aclrtMemcpy((void *)block->addr, block->asked, block->saved, block->asked,
-                         ACL_MEMCPY_HOST_TO_DEVICE);
+        aclError rc = aclrtMemcpy((void *)block->addr, block->asked, block->saved,
+                                  block->asked, ACL_MEMCPY_HOST_TO_DEVICE);
+
         if (rc != ACL_SUCCESS) {
             am_fit_sleep(pool->fit, block->place, &wait);
             pool->asleep += block->size;
@@ -227,13 +222,9 @@ aclError aclmem_pool_wake(aclmem_pool *pool, uint32_t tag)
 {
     struct pool_block *block = NULL;
     struct pool_visit visit;
-    aclError rc;
+    aclError rc = ACL_SUCCESS;
 
-    if (pool == NULL)
-        return pool_fail(ACL_ERROR_INVALID_PARAM, "pool is NULL");
-    rc = pool_enter(pool, &visit);
-    if (rc != ACL_SUCCESS)
-        return rc;
+    AM_TRY(pool_enter(pool, &visit));
     pthread_mutex_lock(&pool->sleeping);
     pthread_mutex_lock(&pool->lock);
     pool_flush_locked(pool, true);
@@ -245,8 +236,7 @@ aclError aclmem_pool_wake(aclmem_pool *pool, uint32_t tag)
             rc = ACL_SUCCESS;
         }
     }
-    if (pool_held_locked(pool) > pool->peak_held)
-        pool->peak_held = pool_held_locked(pool);
+    pool_sample_locked(pool, NULL);
     pthread_mutex_unlock(&pool->lock);
     pthread_mutex_unlock(&pool->sleeping);
     pool_leave(&visit);

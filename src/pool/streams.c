@@ -101,7 +101,7 @@ static struct pool_mark *mark_get(aclmem_pool *pool)
         return mark;
     }
     mark = am_sys_calloc(1, sizeof *mark);
-    if (mark != NULL && pool->streams->event_create(&mark->event) != 0) {
+    if (mark != NULL && pool->streams.event_create(&mark->event) != 0) {
         free(mark);
         mark = NULL;
     }
@@ -126,8 +126,7 @@ static aclError slot_mark(aclmem_pool *pool, struct pool_slot *slot,
     slot->marked = pool->ticket++;
     if (name != FORGOTTEN && name != 0)
         mark = mark_get(pool);
-    if (mark != NULL &&
-        pool->streams->event_record(mark->event, slot_stream(slot)) == 0) {
+    if (mark != NULL && pool->streams.event_record(mark->event, slot_stream(slot)) == 0) {
         mark->ticket = slot->marked;
         STAILQ_INSERT_TAIL(&slot->marks, mark, link);
         *ret_mark = mark;
@@ -136,7 +135,7 @@ static aclError slot_mark(aclmem_pool *pool, struct pool_slot *slot,
     if (mark != NULL)
         STAILQ_INSERT_HEAD(&pool->spare_marks, mark, link);
     if (name != FORGOTTEN)
-        rc = pool->streams->device_synchronize();
+        rc = pool->streams.device_synchronize();
     if (rc == ACL_SUCCESS)
         slot->done = slot->marked;
     else
@@ -152,7 +151,7 @@ static void slot_poll(aclmem_pool *pool, struct pool_slot *slot)
     while ((mark = STAILQ_FIRST(&slot->marks)) != NULL) {
         int is_done = 0;
 
-        if (pool->streams->event_query(mark->event, &is_done) != 0 || !is_done)
+        if (pool->streams.event_query(mark->event, &is_done) != 0 || !is_done)
             return;
         if (slot->done < mark->ticket)
             slot->done = mark->ticket;
@@ -241,7 +240,7 @@ aclError pool_wait_locked(aclmem_pool *pool, const struct am_fit_use *use)
         /* The mark is not reused: it is in a list of this call alone. */
         STAILQ_REMOVE(&slot->marks, mark, pool_mark, link);
         pthread_mutex_unlock(&pool->lock);
-        rc = pool->streams->event_synchronize(mark->event);
+        rc = pool->streams.event_synchronize(mark->event);
         pthread_mutex_lock(&pool->lock);
         if (rc == ACL_SUCCESS && slot->done < mark->ticket)
             slot->done = mark->ticket;
@@ -263,7 +262,7 @@ aclError pool_order_locked(aclmem_pool *pool, aclrtStream stream,
 
         rc = slot_mark_of(pool, slot, use->ticket, &mark);
         if (rc == ACL_SUCCESS && mark != NULL)
-            rc = pool->streams->stream_wait(stream, mark->event);
+            rc = pool->streams.stream_wait(stream, mark->event);
     }
     return rc;
 }
@@ -275,12 +274,8 @@ aclError aclmem_pool_forget_stream(aclmem_pool *pool, aclrtStream stream)
     unsigned i;
     aclError rc;
 
-    if (pool == NULL)
-        return pool_fail(ACL_ERROR_INVALID_PARAM, "pool is NULL");
-    rc = pool_enter(pool, &visit);
-    if (rc != ACL_SUCCESS)
-        return rc;
-    rc = pool->streams->stream_synchronize(stream);
+    AM_TRY(pool_enter(pool, &visit));
+    rc = pool->streams.stream_synchronize(stream);
     if (rc == ACL_SUCCESS) {
         pthread_mutex_lock(&pool->lock);
         if (slot_find(pool, name, &i)) {
@@ -306,7 +301,7 @@ void pool_slots_destroy(aclmem_pool *pool)
         STAILQ_CONCAT(&pool->spare_marks, &pool->slots[i].marks);
     while ((mark = STAILQ_FIRST(&pool->spare_marks)) != NULL) {
         STAILQ_REMOVE_HEAD(&pool->spare_marks, link);
-        pool->streams->event_destroy(mark->event);
+        pool->streams.event_destroy(mark->event);
         free(mark);
     }
 }
