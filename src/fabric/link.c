@@ -36,14 +36,14 @@ void am_link_keys_make(struct am_link_keys *keys, const void *secret, size_t siz
 /* Over the hello and the proof. */
 static void proof_mac(const struct am_link *link, uint8_t *ret_mac)
 {
-    mac_make(link->keys->client, sizeof link->keys->client, &link->handshake,
+    mac_make(link->spec.keys->client, sizeof link->spec.keys->client, &link->handshake,
              offsetof(struct am_handshake, proof.mac), ret_mac);
 }
 
 /* Over the hello, the proof and the welcome. */
 static void welcome_mac(const struct am_link *link, uint8_t *ret_mac)
 {
-    mac_make(link->keys->server, sizeof link->keys->server, &link->handshake,
+    mac_make(link->spec.keys->server, sizeof link->spec.keys->server, &link->handshake,
              offsetof(struct am_handshake, welcome.mac), ret_mac);
 }
 
@@ -69,21 +69,22 @@ static void session_key(const struct am_link *link, enum session_label which,
 
     memcpy(input + 1, link->handshake.hello.nonce, AM_FRAME_NONCE);
     memcpy(input + 1 + AM_FRAME_NONCE, link->handshake.proof.nonce, AM_FRAME_NONCE);
-    mac_make(link->keys->session, sizeof link->keys->session, input, sizeof input,
-             ret_key);
+    mac_make(link->spec.keys->session, sizeof link->spec.keys->session, input,
+             sizeof input, ret_key);
 }
 
 static void session_begin(struct am_link *link, uint64_t now)
 {
     struct am_session *session = &link->session;
+    bool is_server = link->spec.is_server;
     uint8_t token[AM_FRAME_MAC];
 
-    session_key(link, SESSION_IMPORTER, link->is_server ? link->in_key : link->out_key);
-    session_key(link, SESSION_EXPORTER, link->is_server ? link->out_key : link->in_key);
+    session_key(link, SESSION_IMPORTER, is_server ? link->in_key : link->out_key);
+    session_key(link, SESSION_EXPORTER, is_server ? link->out_key : link->in_key);
     session_key(link, SESSION_IMPORTER_DATA,
-                link->is_server ? session->in_key : session->out_key);
+                is_server ? session->in_key : session->out_key);
     session_key(link, SESSION_EXPORTER_DATA,
-                link->is_server ? session->out_key : session->in_key);
+                is_server ? session->out_key : session->in_key);
     session_key(link, SESSION_TOKEN, token);
     memcpy(session->token, token, sizeof session->token);
     link->state = AM_LINK_UP;
@@ -103,12 +104,6 @@ static void link_end(struct am_link *link, enum am_link_end end)
 
 static void queue_add(struct am_link *link, const void *bytes, size_t size)
 {
-    if (link->queue_at > 0) {
-        memmove(link->queue, link->queue + link->queue_at,
-                link->queue_end - link->queue_at);
-        link->queue_end -= link->queue_at;
-        link->queue_at = 0;
-    }
     if (size > link->queue_size - link->queue_end) {
         size_t want = link->queue_end + size;
         size_t grown = 2 * link->queue_size > want ? 2 * link->queue_size : want;
@@ -125,23 +120,26 @@ static void queue_add(struct am_link *link, const void *bytes, size_t size)
     link->queue_end += size;
 }
 
+static void queue_free(struct am_link *link)
+{
+    free(link->queue);
+    link->queue = NULL;
+    link->queue_end = link->queue_size = 0;
+}
+
 size_t am_link_output(const struct am_link *link, const uint8_t **ret_bytes)
 {
-    size_t size = link->queue_end - link->queue_at;
-
-    *ret_bytes = size > 0 ? link->queue + link->queue_at : NULL;
-    return size;
+    *ret_bytes = link->queue;
+    return link->queue_end;
 }
 
 void am_link_took(struct am_link *link, size_t size)
 {
-    link->queue_at += size;
-    if (link->queue_at < link->queue_end)
-        return;
-    /* An idle link has no buffer. */
-    free(link->queue);
-    link->queue = NULL;
-    link->queue_at = link->queue_end = link->queue_size = 0;
+    link->queue_end -= size;
+    if (link->queue_end > 0)
+        memmove(link->queue, link->queue + size, link->queue_end);
+    else
+        queue_free(link); /* an idle link has no buffer */
 }
 
 void am_link_send(struct am_link *link, struct am_frame *frame, uint64_t now)
@@ -159,29 +157,18 @@ void am_link_send(struct am_link *link, struct am_frame *frame, uint64_t now)
 
 void am_link_init(struct am_link *link, const struct am_link_spec *spec)
 {
-    memset(link, 0, sizeof *link);
-    link->keys = spec->keys;
-    link->is_server = spec->is_server;
-    link->who = spec->who;
-    link->timeout_ns = spec->timeout_ns;
-    link->begun = link->heard = link->sent = spec->now;
-    link->frame = spec->frame;
-    link->arg = spec->arg;
-    memcpy(link->nonce, spec->nonce, sizeof link->nonce);
-    if (!link->is_server)
+    *link = (struct am_link){.spec = *spec, .heard = spec->now, .sent = spec->now};
+    if (!link->spec.is_server)
         return;
-    memcpy(link->handshake.hello.magic, AM_FRAME_MAGIC,
-           sizeof link->handshake.hello.magic);
-    link->handshake.hello.version = AM_FRAME_VERSION;
+    link->handshake.hello =
+        (struct am_hello){.magic = AM_FRAME_MAGIC, .version = AM_FRAME_VERSION};
     memcpy(link->handshake.hello.nonce, spec->nonce, sizeof link->handshake.hello.nonce);
     queue_add(link, &link->handshake.hello, sizeof link->handshake.hello);
 }
 
 void am_link_destroy(struct am_link *link)
 {
-    free(link->queue);
-    link->queue = NULL;
-    link->queue_at = link->queue_end = link->queue_size = 0;
+    queue_free(link);
     sodium_memzero(link->out_key, sizeof link->out_key);
     sodium_memzero(link->in_key, sizeof link->in_key);
     sodium_memzero(&link->session, sizeof link->session);
@@ -190,7 +177,7 @@ void am_link_destroy(struct am_link *link)
 void am_link_close(struct am_link *link)
 {
     /* The exporter closes the connection of a process without the key. */
-    bool is_refusal = !link->is_server && link->state == AM_LINK_HANDSHAKE &&
+    bool is_refusal = !link->spec.is_server && link->state == AM_LINK_HANDSHAKE &&
                       link->handshake.hello.version != 0;
 
     link_end(link, is_refusal ? AM_LINK_REFUSED : AM_LINK_CLOSED);
@@ -239,10 +226,9 @@ static void hello_take(struct am_link *link, const uint8_t *bytes)
     memcpy(&link->handshake.hello, bytes, sizeof link->handshake.hello);
     if (!magic_is_right(link, link->handshake.hello.magic, link->handshake.hello.version))
         return;
-    memcpy(proof->magic, AM_FRAME_MAGIC, sizeof proof->magic);
-    proof->version = AM_FRAME_VERSION;
-    memcpy(proof->nonce, link->nonce, sizeof proof->nonce);
-    proof->who = link->who;
+    *proof = (struct am_proof){
+        .magic = AM_FRAME_MAGIC, .version = AM_FRAME_VERSION, .who = link->spec.who};
+    memcpy(proof->nonce, link->spec.nonce, sizeof proof->nonce);
     proof_mac(link, proof->mac);
     queue_add(link, proof, sizeof *proof);
 }
@@ -259,7 +245,7 @@ static void proof_take(struct am_link *link, const uint8_t *bytes, uint64_t now)
     proof_mac(link, mac);
     if (!who_take(link, &link->handshake.proof.who, link->handshake.proof.mac, mac))
         return;
-    welcome->who = link->who;
+    welcome->who = link->spec.who;
     welcome_mac(link, welcome->mac);
     queue_add(link, welcome, sizeof *welcome);
     session_begin(link, now);
@@ -300,7 +286,7 @@ static void frame_take(struct am_link *link, const uint8_t *bytes, uint64_t now)
     if (frame.kind == AM_FRAME_HEARTBEAT)
         link->n_peer_used = frame.beat.n_used;
     else
-        link->frame(link->arg, &frame);
+        link->spec.frame(link->spec.arg, &frame);
 }
 
 /* The size of the next message. */
@@ -308,7 +294,7 @@ static size_t message_size(const struct am_link *link)
 {
     if (link->state == AM_LINK_UP)
         return sizeof(struct am_frame);
-    if (link->is_server)
+    if (link->spec.is_server)
         return sizeof(struct am_proof);
     return link->handshake.hello.version == 0 ? sizeof(struct am_hello)
                                               : sizeof(struct am_welcome);
@@ -318,7 +304,7 @@ static void message_take(struct am_link *link, const uint8_t *bytes, uint64_t no
 {
     if (link->state == AM_LINK_UP)
         frame_take(link, bytes, now);
-    else if (link->is_server)
+    else if (link->spec.is_server)
         proof_take(link, bytes, now);
     else if (link->handshake.hello.version == 0)
         hello_take(link, bytes);
@@ -330,7 +316,7 @@ static void message_take(struct am_link *link, const uint8_t *bytes, uint64_t no
 static bool has_magic(const struct am_link *link)
 {
     return link->state == AM_LINK_HANDSHAKE &&
-           (link->is_server || link->handshake.hello.version == 0);
+           (link->spec.is_server || link->handshake.hello.version == 0);
 }
 
 /* Adds to a partial message; true if it is complete. */
@@ -371,18 +357,18 @@ void am_link_input(struct am_link *link, const void *bytes, size_t size, uint64_
 
 void am_link_tick(struct am_link *link, uint64_t now)
 {
-    uint64_t shake = link->is_server && AM_LINK_HANDSHAKE_NS < link->timeout_ns
+    uint64_t shake = link->spec.is_server && AM_LINK_HANDSHAKE_NS < link->spec.timeout_ns
                          ? AM_LINK_HANDSHAKE_NS
-                         : link->timeout_ns;
+                         : link->spec.timeout_ns;
     struct am_frame frame = {.kind = AM_FRAME_HEARTBEAT, .beat.n_used = link->n_used};
 
-    if (link->state == AM_LINK_HANDSHAKE && now - link->begun >= shake)
+    if (link->state == AM_LINK_HANDSHAKE && now - link->spec.now >= shake)
         link_end(link, AM_LINK_SLOW);
     if (link->state != AM_LINK_UP)
         return;
-    if (now - link->heard >= link->timeout_ns)
+    if (now - link->heard >= link->spec.timeout_ns)
         link_end(link, AM_LINK_SILENT);
-    else if (now - link->sent >= link->timeout_ns / AM_LINK_HEARTBEATS)
+    else if (now - link->sent >= link->spec.timeout_ns / AM_LINK_HEARTBEATS)
         am_link_send(link, &frame, now);
 }
 
@@ -415,17 +401,21 @@ const char *am_link_reason(const struct am_link *link)
 #define SECRET_MIN 32
 #define SECRET_MAX 4096
 
-static const char *file_fault(const struct stat *file)
+static const char *file_fault(int fd)
 {
-    if (!S_ISREG(file->st_mode))
+    struct stat file;
+
+    if (fstat(fd, &file) != 0)
+        return strerror(errno);
+    if (!S_ISREG(file.st_mode))
         return "is not a regular file";
-    if (file->st_uid != geteuid())
+    if (file.st_uid != geteuid())
         return "belongs to another user";
-    if ((file->st_mode & 077) != 0)
+    if ((file.st_mode & 077) != 0)
         return "can be read or written by other users; use chmod 600";
-    if (file->st_size < SECRET_MIN)
+    if (file.st_size < SECRET_MIN)
         return "is shorter than 32 bytes; make one with aclmem fabric keygen";
-    if (file->st_size > SECRET_MAX)
+    if (file.st_size > SECRET_MAX)
         return "is longer than 4096 bytes";
     return NULL;
 }
@@ -433,21 +423,11 @@ static const char *file_fault(const struct stat *file)
 int am_secret_read(int fd, struct am_link_keys *ret_keys, char *why)
 {
     uint8_t secret[SECRET_MAX];
-    struct stat file;
-    const char *fault = NULL;
-    ssize_t n = -1;
+    const char *fault = file_fault(fd);
+    ssize_t n = fault == NULL ? pread(fd, secret, sizeof secret, 0) : 0;
 
-    if (fstat(fd, &file) != 0)
-        fault = strerror(errno);
-    else
-        fault = file_fault(&file);
-    if (fault == NULL) {
-        n = pread(fd, secret, sizeof secret, 0);
-        if (n < 0)
-            fault = strerror(errno);
-        else if (n < SECRET_MIN)
-            fault = "is shorter than 32 bytes";
-    }
+    if (fault == NULL && n < SECRET_MIN)
+        fault = n < 0 ? strerror(errno) : "is shorter than 32 bytes";
     if (fault != NULL) {
         snprintf(why, AM_SECRET_WHY, "the file of ACLMEM_FABRIC_KEY %s", fault);
         return -1;

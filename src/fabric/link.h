@@ -69,19 +69,14 @@ struct am_link_spec {
 };
 
 struct am_link {
-    const struct am_link_keys *keys;
-    bool is_server;
+    struct am_link_spec spec;
     enum am_link_state state;
     enum am_link_end end;
-    uint32_t peer_version; /* AM_LINK_VERSION: the peer's */
-    struct am_frame_who who;
+    uint32_t peer_version;    /* AM_LINK_VERSION: the peer's */
     struct am_frame_who peer; /* AM_LINK_UP: the other process */
-    uint64_t timeout_ns;
-    uint64_t begun;
     uint64_t heard;
     uint64_t sent;
     struct am_handshake handshake;
-    uint8_t nonce[AM_FRAME_NONCE];
     uint8_t out_key[32];
     uint8_t in_key[32];
     struct am_session session; /* AM_LINK_UP: the beginning of the session of messages */
@@ -89,10 +84,7 @@ struct am_link {
     uint64_t n_in;
     uint64_t n_used;      /* set by the owner, and reported in heartbeats */
     uint64_t n_peer_used; /* the last value that the peer reported */
-    void (*frame)(void *arg, const struct am_frame *frame);
-    void *arg;
-    uint8_t *queue; /* bytes to send: [queue_at, queue_end) */
-    size_t queue_at;
+    uint8_t *queue;       /* bytes to send: queue_end */
     size_t queue_end;
     size_t queue_size;
     size_t n_partial;               /* bytes of `partial` that have arrived */

@@ -127,7 +127,7 @@ static void another_key_ends_the_link_on_both_sides(void **state)
 
     pair_init(&pair);
     am_link_keys_make(&other, "a secret of the clusteR", 23);
-    pair.client.link.keys = &other;
+    pair.client.link.spec.keys = &other;
     talk(&pair, 64);
     assert_int_equal(pair.server.link.end, AM_LINK_KEY);
     assert_int_equal(pair.client.link.state, AM_LINK_HANDSHAKE); /* it gets no reply */
@@ -247,7 +247,7 @@ static void each_connection_has_its_own_session(void **state)
                             pair.client.link.session.out_key, AM_MESSAGE_KEY);
     pair_destroy(&pair);
     pair_init(&pair);
-    pair.client.link.nonce[0] ^= 1;
+    pair.client.link.spec.nonce[0] ^= 1;
     talk(&pair, 4096);
     assert_up(&pair);
     assert_memory_equal(pair.client.link.session.token, pair.server.link.session.token,
