@@ -174,44 +174,26 @@ int am_net_connect(const struct sockaddr_in *from, const struct sockaddr_in *to)
     return rc;
 }
 
-#define HOLE \
-    256 /* the kernel uses the lowest free descriptor, so a larger gap is the end */
-
-/* The next descriptor after this one that is an IPv4 socket, or -1. */
-static int socket_next(int fd)
-{
-    for (int n_free = 0; n_free < HOLE;) {
-        int domain = 0;
-        socklen_t size = sizeof domain;
-
-        fd++;
-        if (getsockopt(fd, SOL_SOCKET, SO_DOMAIN, &domain, &size) == 0 &&
-            domain == AF_INET)
-            return fd;
-        n_free = errno == EBADF ? n_free + 1 : 0;
-        errno = 0;
-    }
-    return -1;
-}
-
-/* The next descriptor after this one that is connected to the address, or -1. */
-static int socket_next_to(int fd, const struct sockaddr_in *to)
-{
-    for (fd = socket_next(fd); fd >= 0; fd = socket_next(fd)) {
-        struct sockaddr_in peer = {0};
-        socklen_t size = sizeof peer;
-
-        if (getpeername(fd, (struct sockaddr *)&peer, &size) == 0 &&
-            peer.sin_port == to->sin_port && peer.sin_addr.s_addr == to->sin_addr.s_addr)
-            break;
-    }
-    return fd;
-}
+/* The kernel uses the lowest free descriptor, so a larger gap is the end. */
+#define HOLE 256
 
 void am_net_shut(const struct sockaddr_in *to)
 {
-    for (int fd = socket_next_to(2, to); fd >= 0; fd = socket_next_to(fd, to))
-        shutdown(fd, SHUT_RDWR);
+    unsigned n_free = 0;
+
+    for (int fd = 3; n_free < HOLE; fd++) {
+        struct sockaddr_in peer = {0};
+        socklen_t size = sizeof peer;
+
+        if (getpeername(fd, (struct sockaddr *)&peer, &size) != 0) {
+            n_free = errno == EBADF ? n_free + 1 : 0;
+            continue;
+        }
+        n_free = 0;
+        if (peer.sin_family == AF_INET && peer.sin_port == to->sin_port &&
+            peer.sin_addr.s_addr == to->sin_addr.s_addr)
+            shutdown(fd, SHUT_RDWR);
+    }
 }
 
 struct in_addr am_net_source(const struct in_addr *to)

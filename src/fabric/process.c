@@ -65,25 +65,24 @@ static void ucx_configure(void)
            1); /* its thread would start before this one is confined */
 }
 
-static void *module_load(const char *folder)
+/* A function of libaclmem_fabric.so; NULL: dlerror() says why not. */
+static void *function_load(const char *folder, const char *name)
 {
     char path[4096];
+    void *module;
 
+    ucx_configure();
     snprintf(path, sizeof path, "%s/libaclmem_fabric.so", folder);
-    return dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    module = dlopen(path, RTLD_NOW | RTLD_LOCAL);
+    return module != NULL ? dlsym(module, name) : NULL;
 }
 
 static int ping(char **argv)
 {
-    void *module;
+    int (*run)(const char *where, const char *key_path, unsigned timeout_s) =
+        function_load(argv[1], "aclmem_fabric_ping");
     int status;
-    int (*run)(const char *, const char *, unsigned) = NULL;
 
-    ucx_configure();
-    module = module_load(argv[1]);
-    if (module != NULL)
-        run = (int (*)(const char *, const char *, unsigned))dlsym(module,
-                                                                   "aclmem_fabric_ping");
     if (run == NULL) {
         fprintf(stderr,
                 "aclmem fabric ping: install libucx0, libsodium23 and libseccomp2: %s\n",
@@ -98,7 +97,6 @@ static int ping(char **argv)
 int main(int argc, char **argv)
 {
     void (*serve)(int socket, const struct am_listen *listening);
-    void *module;
     pid_t child;
 
     if (argc == 6 && strcmp(argv[2], "ping") == 0)
@@ -113,11 +111,7 @@ int main(int argc, char **argv)
     setsid();
     syscall(SYS_close_range, SOCKET + 1, ~0U, 0);
     prctl(PR_SET_NAME, "aclmem-fabric");
-    ucx_configure();
-    module = module_load(argv[1]);
-    if (module == NULL)
-        return refuse(dlerror());
-    serve = (void (*)(int, const struct am_listen *))dlsym(module, "aclmem_fabric_serve");
+    serve = function_load(argv[1], "aclmem_fabric_serve");
     if (serve == NULL)
         return refuse(dlerror());
     serve(SOCKET, &am_listen);
