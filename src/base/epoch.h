@@ -90,10 +90,6 @@ struct am_deferred {
     void (*free)(struct am_deferred *deferred);
 };
 
-/* The object of type type_ whose member member_ is at pointer_. */
-#define AM_CONTAINER_OF(pointer_, type_, member_) \
-    ((type_ *)((char *)(pointer_)-offsetof(type_, member_)))
-
 union am_epoch_shard {
     struct {
         atomic_uint n_readers[2];

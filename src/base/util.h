@@ -28,6 +28,10 @@ static inline uint64_t am_hash_add(uint64_t hash, const void *bytes, size_t n)
     return hash;
 }
 
+/* The object of type type_ whose member member_ is at pointer_. */
+#define AM_CONTAINER_OF(pointer_, type_, member_) \
+    ((type_ *)((char *)(pointer_)-offsetof(type_, member_)))
+
 #define AM_ARRAY_SIZE(array_) (sizeof(array_) / sizeof((array_)[0]))
 
 /* align is a power of two.  The caller has made sure that x + align does not overflow. */

@@ -1,6 +1,8 @@
 /* See connection.h. */
 #include "fabric/connection.h"
 
+#include "base/util.h"
+
 /* ---- slots ---- */
 
 void am_conn_slots_init(struct am_conn_slots *slots, size_t limit)
@@ -81,11 +83,6 @@ static int conn_compare(const struct am_conn *a, const struct am_conn *b)
 
 RB_GENERATE_INTERNAL(am_conn_tree, am_conn, node, conn_compare,
                      __attribute__((unused)) static)
-
-static struct am_conn *conn_of(struct am_conn_slot *slot)
-{
-    return (struct am_conn *)((char *)slot - offsetof(struct am_conn, slot));
-}
 
 void am_conns_init(struct am_conns *conns, size_t limit, uint64_t idle_ns, uint64_t seed)
 {
@@ -246,7 +243,7 @@ static void slots_make(struct am_conns *conns, uint64_t now)
 
     while ((slot = am_conn_slots_lru(slots)) != NULL &&
            now - slot->used >= conns->idle_ns) {
-        struct am_conn *conn = conn_of(slot);
+        struct am_conn *conn = AM_CONTAINER_OF(slot, struct am_conn, slot);
 
         if (conn->state == AM_CONN_OPEN && conn->n_busy == 0)
             am_conn_drain(conn);
@@ -255,7 +252,7 @@ static void slots_make(struct am_conns *conns, uint64_t now)
     }
     while (conns->n_waiting + slots->n > slots->limit + slots->n_draining &&
            (slot = am_conn_slots_lru(slots)) != NULL)
-        am_conn_drain(conn_of(slot));
+        am_conn_drain(AM_CONTAINER_OF(slot, struct am_conn, slot));
 }
 
 static void drained_close(struct am_conns *conns)

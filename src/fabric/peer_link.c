@@ -12,6 +12,7 @@
 
 #include "base/clock.h"
 #include "base/tree.h"
+#include "base/util.h"
 #include "fabric/helper.h"
 
 #define IDLE_NS (60 * AM_SECOND)
@@ -254,11 +255,6 @@ void am_peer_send(struct am_peer *peer, struct am_frame *frame)
     peer_write(peer);
 }
 
-static struct am_peer *peer_of_slot(struct am_conn_slot *slot)
-{
-    return (struct am_peer *)((char *)slot - offsetof(struct am_peer, slot));
-}
-
 /* Asks the least recently used importers to close their connections. */
 static void importers_limit(void)
 {
@@ -269,7 +265,7 @@ static void importers_limit(void)
     while (importers->n - importers->n_draining > importers->limit &&
            (slot = am_conn_slots_lru(importers)) != NULL) {
         am_conn_slot_drain(slot);
-        am_peer_send(peer_of_slot(slot), &frame);
+        am_peer_send(AM_CONTAINER_OF(slot, struct am_peer, slot), &frame);
     }
 }
 
@@ -434,7 +430,7 @@ static void handshake_evict(void)
     if (slot == NULL)
         return;
     am_conn_slot_drain(slot);
-    am_peer_fail(peer_of_slot(slot),
+    am_peer_fail(AM_CONTAINER_OF(slot, struct am_peer, slot),
                  "too many connections are waiting for their handshake");
 }
 
@@ -479,14 +475,9 @@ static struct sockaddr_in place_address(const struct am_port_place *place)
     return address;
 }
 
-static struct am_peer *peer_of_conn(struct am_conn *conn)
-{
-    return (struct am_peer *)((char *)conn - offsetof(struct am_peer, conn));
-}
-
 static void conn_open(struct am_conn *conn)
 {
-    struct am_peer *peer = peer_of_conn(conn);
+    struct am_peer *peer = AM_CONTAINER_OF(conn, struct am_peer, conn);
     struct sockaddr_in address = place_address(&peer->place);
     int fd = am_net_connect(&am_helper.place.address, &address);
 
@@ -499,7 +490,7 @@ static void conn_open(struct am_conn *conn)
 /* The exporter closes the connection when it has read this. */
 static void conn_close(struct am_conn *conn)
 {
-    struct am_peer *peer = peer_of_conn(conn);
+    struct am_peer *peer = AM_CONTAINER_OF(conn, struct am_peer, conn);
     struct am_frame frame = {.kind = AM_FRAME_CLOSE};
 
     am_peer_data_close(peer);

@@ -8,6 +8,7 @@
 #include "acl/acl_base.h"
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/tree.h"
+#include "base/util.h"
 
 AM_TREE(am_registry_exports, am_registry_export, node, ticket.number)
 AM_TREE(am_registry_grants, am_registry_grant, node, number)
@@ -173,8 +174,7 @@ static struct am_registry_export *message_export(struct am_importer *importer,
         RB_FIND(am_registry_grants, &importer->grants, &key);
 
     if (grant == NULL || importer->is_reconnecting ||
-        message->size > grant->export->size ||
-        message->offset > grant->export->size - message->size)
+        !am_is_within(grant->export->size, message->offset, message->size))
         return NULL;
     return grant->export;
 }

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "base/sys.h"
-#include "base/util.h"
 #include "fit/internal.h"
 
 /* So large a part of the held pages has to be idle before a block takes some unasked. */

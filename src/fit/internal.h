@@ -5,6 +5,7 @@
 #include <bsd/sys/tree.h>
 #include <sys/queue.h>
 
+#include "base/util.h"
 #include "fit/fit.h"
 
 #define N_BINS 4096 /* for the bytes of a page, in units */
@@ -196,15 +197,13 @@ static inline void block_remove(struct am_fit_block *block)
 
 static inline struct am_fit_block *gap_block(struct am_fit_gap *gap)
 {
-    return (struct am_fit_block *)((char *)gap - offsetof(struct am_fit_block, gap));
+    return AM_CONTAINER_OF(gap, struct am_fit_block, gap);
 }
 
 static inline struct am_fit_gap *border_gap(struct am_fit_border *border)
 {
-    size_t at = border->is_right ? offsetof(struct am_fit_gap, right)
-                                 : offsetof(struct am_fit_gap, left);
-
-    return (struct am_fit_gap *)((char *)border - at);
+    return border->is_right ? AM_CONTAINER_OF(border, struct am_fit_gap, right)
+                            : AM_CONTAINER_OF(border, struct am_fit_gap, left);
 }
 
 /* The bytes of the gap in the page in which the border's block ends or begins. */

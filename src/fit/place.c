@@ -15,7 +15,6 @@
  * pages cannot be used by others in place; beginning such blocks at a page anywhere gains
  * the same and needs none.
  */
-#include "base/util.h"
 #include "fit/internal.h"
 
 /* Places that are compared, of each kind. */
