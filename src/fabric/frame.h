@@ -93,7 +93,7 @@ struct am_frame {
             struct am_share_handle ticket;
             uint8_t source[4]; /* the IPv4 address that the importer's data comes from */
         } import;
-        struct {
+        struct am_frame_grant {
             uint64_t id;
             int32_t status; /* 0 or an aclError */
             uint32_t n_bytes;

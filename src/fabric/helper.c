@@ -418,7 +418,7 @@ static void records_make(struct records *records)
             continue;
         LIST_FOREACH (import, &peer->imports, next) {
             n += import->is_granted;
-            n_bytes += import->size;
+            n_bytes += import->grant.size;
         }
         row_add(records, &peer->who, peer->address, false, n, n_bytes);
     }

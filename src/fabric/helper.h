@@ -47,10 +47,7 @@ struct am_peer_import {
     bool is_released; /* by the program; freed with the last move */
     uint32_t n_moves;
     struct am_share_handle ticket;
-    uint64_t grant; /* the exporter's number of the memory */
-    uint32_t n_bytes;
-    uint8_t bytes[AM_PORT_DESC];
-    uint64_t size;
+    struct am_frame_grant grant; /* the exporter's reply */
 };
 
 RB_HEAD(am_peer_imports, am_peer_import);
@@ -192,8 +189,8 @@ void am_peer_import_unref(struct am_peer_import *import);
 /* peer_move.c */
 void am_peer_move(const struct am_port_message *message);
 /* A message of an importer; see am_ucx.receive. */
-void am_peer_receive(void *arg, const void *head, size_t head_size, const void *bytes,
-                     size_t size, ucp_ep_h from);
+void am_peer_receive(const void *head, size_t head_size, const void *bytes, size_t size,
+                     ucp_ep_h from);
 /* Work over UCX begins or ends; the connection is not closed in between. */
 void am_peer_work_begin(struct am_peer *peer);
 void am_peer_work_end(struct am_peer *peer);

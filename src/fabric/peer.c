@@ -8,6 +8,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/clock.h"
 #include "base/tree.h"
+#include "base/util.h"
 #include "fabric/helper.h"
 
 /* ---- imports ---- */
@@ -69,7 +70,7 @@ void am_peer_releases_send(struct am_peer *peer)
            !peer->is_blocked && (import = LIST_FIRST(&peer->released)) != NULL) {
         struct am_frame frame = {.kind = AM_FRAME_RELEASE};
 
-        frame.release.number = import->grant;
+        frame.release.number = import->grant.number;
         import_free(import);
         am_peer_send(peer, &frame);
     }
@@ -255,9 +256,9 @@ static void import_reply(struct am_peer_import *import)
 
     import->is_replied = true;
     reply.imported.number = import->number;
-    reply.imported.size = import->size;
-    reply.imported.n_bytes = import->n_bytes;
-    memcpy(reply.imported.bytes, import->bytes, import->n_bytes);
+    reply.imported.size = import->grant.size;
+    reply.imported.n_bytes = import->grant.n_bytes;
+    memcpy(reply.imported.bytes, import->grant.bytes, import->grant.n_bytes);
     memcpy(reply.imported.host, import->peer->who.host, sizeof reply.imported.host);
     reply.imported.pid = import->peer->who.pid;
     am_helper_reply(&reply);
@@ -265,8 +266,7 @@ static void import_reply(struct am_peer_import *import)
 
 static void probe_done(struct am_ucx_move *move)
 {
-    struct am_peer *peer =
-        (struct am_peer *)((char *)move - offsetof(struct am_peer, probe_move));
+    struct am_peer *peer = AM_CONTAINER_OF(move, struct am_peer, probe_move);
     struct am_peer_import *import;
 
     peer->is_probing = false;
@@ -290,7 +290,7 @@ static void probe_done(struct am_ucx_move *move)
 static void import_probe(struct am_peer_import *import)
 {
     struct am_peer *peer = import->peer;
-    struct am_ucx_range none = {.grant = import->grant, .bytes = am_helper.area};
+    struct am_ucx_range none = {.grant = import->grant.number, .bytes = am_helper.area};
 
     if (peer->is_probed)
         import_reply(import);
@@ -334,10 +334,7 @@ static void grant_take(struct am_peer *peer, const struct am_frame *frame)
     }
     import->is_granted = true;
     peer->n_grants++;
-    import->grant = frame->grant.number;
-    import->size = frame->grant.size;
-    import->n_bytes = frame->grant.n_bytes;
-    memcpy(import->bytes, frame->grant.bytes, frame->grant.n_bytes);
+    import->grant = frame->grant;
     import_probe(import);
 }
 

@@ -8,6 +8,7 @@
 #include "acl/acl_base.h"
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/clock.h"
+#include "base/util.h"
 #include "fabric/helper.h"
 
 struct am_peer_move {
@@ -84,7 +85,7 @@ static void move_begin(struct am_peer_move *move)
 {
     struct am_peer *peer = move->import->peer;
     struct am_ucx_range range = {
-        .grant = move->import->grant,
+        .grant = move->import->grant.number,
         .offset = move->offset,
         .bytes = am_helper.area + move->slot * AM_PORT_SLOT_SIZE,
         .size = move->size,
@@ -123,7 +124,7 @@ void am_peer_move(const struct am_port_message *message)
     struct am_peer_move *move;
 
     if (import == NULL || !import->is_granted || import->is_released ||
-        size > import->size || offset > import->size - size || size > AM_PORT_SLOT_SIZE ||
+        !am_is_within(import->grant.size, offset, size) || size > AM_PORT_SLOT_SIZE ||
         message->move.slot >= AM_PORT_SLOTS) {
         am_helper_refuse(message->id, ACL_ERROR_RT_PARAM_INVALID,
                          "the fabric process has no such memory");
@@ -183,8 +184,8 @@ static void data_send(struct am_importer *importer, const struct am_message *get
     }
 }
 
-void am_peer_receive(void *arg, const void *head, size_t head_size, const void *bytes,
-                     size_t size, ucp_ep_h from)
+void am_peer_receive(const void *head, size_t head_size, const void *bytes, size_t size,
+                     ucp_ep_h from)
 {
     struct am_registry_export *export;
     struct am_importer *importer;

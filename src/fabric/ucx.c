@@ -11,135 +11,10 @@ enum am_id {
     ID_REPLY,       /* to the worker of imports */
 };
 
-static ucs_status_t request_receive(void *arg, const void *head, size_t head_size,
-                                    void *bytes, size_t size,
-                                    const ucp_am_recv_param_t *param);
-static ucs_status_t reply_receive(void *arg, const void *head, size_t head_size,
-                                  void *bytes, size_t size,
-                                  const ucp_am_recv_param_t *param);
-
 static int fail(char *why, const char *what, ucs_status_t status)
 {
     snprintf(why, AM_UCX_WHY, "UCX: %s: %s", what, ucs_status_string(status));
     return -1;
-}
-
-/*
- * Segments of 64 KB and 132 KB double the rate of TCP, compared with UCX's 8 KB; a message
- * and its head are received at once.  A blocking connect() would delay heartbeats and
- * timeouts.  A variable that is set in the environment takes precedence.
- * ucp_config_modify() does not work here: UCX reads the settings of its transports from the
- * environment only.
- */
-static void settings_choose(const char *device)
-{
-    const struct {
-        const char *name;
-        const char *value;
-    } settings[] = {
-        {"UCX_TLS", "tcp"},
-        {"UCX_NET_DEVICES", device},
-        {"UCX_TCP_TX_SEG_SIZE", "64k"},
-        {"UCX_TCP_RX_SEG_SIZE", "132k"},
-        {"UCX_TCP_CONN_NB", "y"},
-        {"UCX_MEMTYPE_CACHE", "n"},
-    };
-
-    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
-        setenv(settings[i].name, settings[i].value, 0);
-}
-
-static ucs_status_t context_make(const char *device, ucp_context_h *ret_context)
-{
-    ucp_params_t params = {
-        .field_mask = UCP_PARAM_FIELD_FEATURES,
-        .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
-    };
-    ucp_config_t *config;
-    ucs_status_t status;
-
-    settings_choose(device);
-    status = ucp_config_read(NULL, NULL, &config);
-    if (status != UCS_OK)
-        return status;
-    status = ucp_init(&params, config, ret_context);
-    ucp_config_release(config);
-    return status;
-}
-
-/* A worker that receives messages of one id, and its descriptor. */
-static ucs_status_t worker_make(struct am_ucx *ucx, enum am_id id,
-                                ucp_am_recv_callback_t receive, ucp_worker_h *ret_worker,
-                                int *ret_fd)
-{
-    ucp_worker_params_t params = {
-        .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
-        .thread_mode = UCS_THREAD_MODE_SINGLE,
-    };
-    ucp_am_handler_param_t handler = {
-        .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
-                      UCP_AM_HANDLER_PARAM_FIELD_ARG,
-        .id = id,
-        .cb = receive,
-        .arg = ucx,
-    };
-    ucs_status_t status = ucp_worker_create(ucx->context, &params, ret_worker);
-
-    if (status != UCS_OK)
-        return status;
-    status = ucp_worker_get_efd(*ret_worker, ret_fd);
-    if (status == UCS_OK)
-        status = ucp_worker_set_am_recv_handler(*ret_worker, &handler);
-    if (status != UCS_OK)
-        ucp_worker_destroy(*ret_worker);
-    return status;
-}
-
-int am_ucx_open(struct am_ucx *ucx, const char *device, char *why)
-{
-    ucp_address_t *address;
-    ucs_status_t status = context_make(device, &ucx->context);
-
-    if (status != UCS_OK)
-        return fail(why, device, status);
-    status = worker_make(ucx, ID_REQUEST, request_receive, &ucx->worker, &ucx->fd);
-    if (status != UCS_OK) {
-        ucp_cleanup(ucx->context);
-        return fail(why, "making a worker", status);
-    }
-    status = ucp_worker_get_address(ucx->worker, &address, &ucx->address_size);
-    if (status != UCS_OK) {
-        ucp_worker_destroy(ucx->worker);
-        ucp_cleanup(ucx->context);
-        return fail(why, "asking the worker", status);
-    }
-    ucx->address = address;
-    return 0;
-}
-
-int am_ucx_open_out(struct am_ucx *ucx, char *why)
-{
-    ucs_status_t status =
-        worker_make(ucx, ID_REPLY, reply_receive, &ucx->out, &ucx->out_fd);
-
-    return status == UCS_OK ? 0 : fail(why, "making a worker for imports", status);
-}
-
-/* Whether the worker is idle when it has done what is to be done now. */
-static bool worker_rest(ucp_worker_h worker)
-{
-    while (ucp_worker_progress(worker) != 0)
-        ;
-    return ucp_worker_arm(worker) == UCS_OK;
-}
-
-bool am_ucx_progress(struct am_ucx *ucx)
-{
-    if (!ucx->is_idle)
-        ucx->is_idle = worker_rest(ucx->worker);
-    if (!ucx->is_out_idle)
-        ucx->is_out_idle = worker_rest(ucx->out);
-    return ucx->is_idle && ucx->is_out_idle;
 }
 
 /* ---- endpoints ---- */
@@ -324,7 +199,7 @@ static ucs_status_t request_receive(void *arg, const void *head, size_t head_siz
     if (ucx->receive != NULL &&
         (param->recv_attr & UCP_AM_RECV_ATTR_FIELD_REPLY_EP) != 0 &&
         (param->recv_attr & UCP_AM_RECV_ATTR_FLAG_RNDV) == 0)
-        ucx->receive(ucx->arg, head, head_size, bytes, size, param->reply_ep);
+        ucx->receive(head, head_size, bytes, size, param->reply_ep);
     return UCS_OK;
 }
 
@@ -412,4 +287,124 @@ void am_ucx_reply(ucp_ep_h importer, const struct am_message *message, const voi
     if (!UCS_PTR_IS_PTR(ucp_am_send_nbx(importer, ID_REPLY, &reply->head,
                                         sizeof reply->head, bytes, size, &param)))
         reply_over(reply);
+}
+
+/* ---- the workers ---- */
+
+/*
+ * Segments of 64 KB and 132 KB double the rate of TCP, compared with UCX's 8 KB; a message
+ * and its head are received at once.  A blocking connect() would delay heartbeats and
+ * timeouts.  A variable that is set in the environment takes precedence.
+ * ucp_config_modify() does not work here: UCX reads the settings of its transports from the
+ * environment only.
+ */
+static void settings_choose(const char *device)
+{
+    const struct {
+        const char *name;
+        const char *value;
+    } settings[] = {
+        {"UCX_TLS", "tcp"},
+        {"UCX_NET_DEVICES", device},
+        {"UCX_TCP_TX_SEG_SIZE", "64k"},
+        {"UCX_TCP_RX_SEG_SIZE", "132k"},
+        {"UCX_TCP_CONN_NB", "y"},
+        {"UCX_MEMTYPE_CACHE", "n"},
+    };
+
+    for (size_t i = 0; i < sizeof settings / sizeof settings[0]; i++)
+        setenv(settings[i].name, settings[i].value, 0);
+}
+
+static ucs_status_t context_make(const char *device, ucp_context_h *ret_context)
+{
+    ucp_params_t params = {
+        .field_mask = UCP_PARAM_FIELD_FEATURES,
+        .features = UCP_FEATURE_AM | UCP_FEATURE_WAKEUP,
+    };
+    ucp_config_t *config;
+    ucs_status_t status;
+
+    settings_choose(device);
+    status = ucp_config_read(NULL, NULL, &config);
+    if (status != UCS_OK)
+        return status;
+    status = ucp_init(&params, config, ret_context);
+    ucp_config_release(config);
+    return status;
+}
+
+/* A worker that receives messages of one id, and its descriptor. */
+static ucs_status_t worker_make(struct am_ucx *ucx, enum am_id id,
+                                ucp_am_recv_callback_t receive, ucp_worker_h *ret_worker,
+                                int *ret_fd)
+{
+    ucp_worker_params_t params = {
+        .field_mask = UCP_WORKER_PARAM_FIELD_THREAD_MODE,
+        .thread_mode = UCS_THREAD_MODE_SINGLE,
+    };
+    ucp_am_handler_param_t handler = {
+        .field_mask = UCP_AM_HANDLER_PARAM_FIELD_ID | UCP_AM_HANDLER_PARAM_FIELD_CB |
+                      UCP_AM_HANDLER_PARAM_FIELD_ARG,
+        .id = id,
+        .cb = receive,
+        .arg = ucx,
+    };
+    ucs_status_t status = ucp_worker_create(ucx->context, &params, ret_worker);
+
+    if (status != UCS_OK)
+        return status;
+    status = ucp_worker_get_efd(*ret_worker, ret_fd);
+    if (status == UCS_OK)
+        status = ucp_worker_set_am_recv_handler(*ret_worker, &handler);
+    if (status != UCS_OK)
+        ucp_worker_destroy(*ret_worker);
+    return status;
+}
+
+int am_ucx_open(struct am_ucx *ucx, const char *device, char *why)
+{
+    ucp_address_t *address;
+    ucs_status_t status = context_make(device, &ucx->context);
+
+    if (status != UCS_OK)
+        return fail(why, device, status);
+    status = worker_make(ucx, ID_REQUEST, request_receive, &ucx->worker, &ucx->fd);
+    if (status != UCS_OK) {
+        ucp_cleanup(ucx->context);
+        return fail(why, "making a worker", status);
+    }
+    status = ucp_worker_get_address(ucx->worker, &address, &ucx->address_size);
+    if (status != UCS_OK) {
+        ucp_worker_destroy(ucx->worker);
+        ucp_cleanup(ucx->context);
+        return fail(why, "asking the worker", status);
+    }
+    ucx->address = address;
+    return 0;
+}
+
+int am_ucx_open_out(struct am_ucx *ucx, char *why)
+{
+    ucs_status_t status =
+        worker_make(ucx, ID_REPLY, reply_receive, &ucx->out, &ucx->out_fd);
+
+    return status == UCS_OK ? 0 : fail(why, "making a worker for imports", status);
+}
+
+/* Whether the worker is idle when it has done what is to be done now. */
+static bool worker_rest(ucp_worker_h worker)
+{
+    while (ucp_worker_progress(worker) != 0)
+        ;
+    return ucp_worker_arm(worker) == UCS_OK;
+}
+
+bool am_ucx_progress(struct am_ucx *ucx)
+{
+    if (!ucx->is_idle)
+        ucx->is_idle = worker_rest(ucx->worker);
+    if (!ucx->is_out_idle)
+        ucx->is_out_idle = worker_rest(ucx->out);
+    return ucx->is_idle && ucx->is_out_idle;
 }

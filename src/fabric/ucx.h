@@ -36,9 +36,8 @@ struct am_ucx {
     size_t address_size;
     struct am_ucx_endpoints endpoints; /* of imports, by their tokens */
     /* An importer's message; am_ucx_reply() replies.  NULL: this process exports nothing. */
-    void (*receive)(void *arg, const void *head, size_t head_size, const void *bytes,
-                    size_t size, ucp_ep_h importer);
-    void *arg;
+    void (*receive)(const void *head, size_t head_size, const void *bytes, size_t size,
+                    ucp_ep_h importer);
 };
 
 #define AM_UCX_WHY 256
