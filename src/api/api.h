@@ -16,6 +16,14 @@
 #include <stdatomic.h>
 
 #include "acl/acl.h"
+#include "api/direct.h"
+
+struct am_context;
+struct am_device;
+struct am_event;
+struct am_model;
+struct am_pool;
+struct am_stream;
 
 struct am_api {
 #define AM_API(ret_, name_, params_, args_, sig_) ret_(*name_) params_;
@@ -30,6 +38,8 @@ enum am_api_id {
 
 /* The implementations; a row without one does not link. */
 #define AM_API(ret_, name_, params_, args_, sig_) ret_ am_##name_ params_;
+#define AM_API_CHECKED(name_, params_, object_params_, ...) \
+    aclError am_##name_ object_params_;
 #include "api/api.def"
 
 /* An implementation with the parameters and the effect of another one in the same file. */

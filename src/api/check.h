@@ -9,6 +9,7 @@
 #include "base/error.h"
 #include "core/device/context.h"
 #include "core/device/setup.h"
+#include "core/pool/mempool.h"
 #include "core/stream/event.h"
 #include "core/stream/model.h"
 #include "core/stream/stream.h"
@@ -98,6 +99,7 @@ AM_HELD_PUT(context)
 AM_HELD_PUT(event)
 AM_HELD_PUT(model)
 AM_HELD_PUT(phys)
+AM_HELD_PUT(pool)
 AM_HELD_PUT(stream)
 
 #endif

@@ -90,6 +90,32 @@ static inline bool is_always(enum am_api_id id)
 #define AM_CHECK_S AM_CHECK_nonnull
 #define AM_CHECK_T AM_CHECK_nonnull
 
+#define AM_CHECK_own_stream AM_CHECK_nonnull
+#define AM_CHECK_context AM_CHECK_nonnull
+#define AM_CHECK_pool AM_CHECK_nonnull
+#define AM_CHECK_stream AM_CHECK_any
+#define AM_CHECK_event AM_CHECK_any
+#define AM_CHECK_notify AM_CHECK_any
+#define AM_CHECK_model AM_CHECK_any
+#define AM_CHECK_device AM_CHECK_any
+#define AM_CHECK_device_id AM_CHECK_any
+
+/* The objects of arguments, with a reference where they have them (rows.h). */
+#define AM_FIND(kind_, get_, x_) \
+    AM_HELD(kind_, x_##_object); \
+    AM_TRY(get_(x_, &x_##_object));
+#define AM_FIND_stream(x_) AM_FIND(stream, am_stream_get, x_)
+#define AM_FIND_own_stream AM_FIND_stream
+#define AM_FIND_event(x_) AM_FIND(event, am_event_get, x_)
+#define AM_FIND_notify(x_) AM_FIND(event, am_notify_get, x_)
+#define AM_FIND_model(x_) AM_FIND(model, am_model_get, x_)
+#define AM_FIND_context(x_) AM_FIND(context, am_context_get, x_)
+#define AM_FIND_pool(x_) AM_FIND(pool, am_pool_get, x_)
+#define AM_FIND_device(x_) AM_GET_DEVICE(x_##_object, (int32_t)(x_));
+#define AM_FIND_device_id(x_) \
+    const int32_t x_##_object = x_; \
+    AM_TRY(am_device_find(x_, NULL));
+
 /* The products that have a call. */
 #define AM_NEED_nothing
 #define AM_NEED_vmm AM_TRY(am_vmm_check());
@@ -127,11 +153,11 @@ static inline bool is_always(enum am_api_id id)
     AM_REQUIRE_FEATURE(AM_PRODUCT_USAGE, "%s do not report memory usage");
 
 /* Core: note the name for messages, check the arguments, then the implementation. */
-#define AM_API_CHECKED(name_, params_, args_, checks_) \
+#define AM_API_CHECKED(name_, params_, object_params_, object_args_, checks_) \
     static aclError core_##name_ params_ \
     { \
         am_error_function = #name_; \
-        checks_ return am_##name_ args_; \
+        checks_ return am_##name_ object_args_; \
     }
 #define AM_API_RET(ret_, name_, params_, args_, sig_) \
     static ret_ core_##name_ params_ \

@@ -9,16 +9,9 @@
 #include "core/model/task_group.h"
 #include "core/stream/capture.h"
 
-aclError am_aclmdlRICaptureBegin(aclrtStream handle, aclmdlRICaptureMode mode)
+aclError am_aclmdlRICaptureBegin(struct am_stream *stream, aclmdlRICaptureMode mode)
 {
-    AM_GET(stream, handle);
     return am_capture_begin(stream, mode, NULL);
-}
-
-aclError am_aclmdlRICaptureEnd(aclrtStream handle, aclmdlRI *modelRI)
-{
-    AM_GET(stream, handle);
-    return am_capture_end(stream, modelRI);
 }
 
 static aclError info_of_default(aclrtStream handle, aclmdlRICaptureStatus *status,
@@ -53,22 +46,8 @@ aclError am_aclmdlRICaptureThreadExchangeMode(aclmdlRICaptureMode *mode)
     return ACL_SUCCESS;
 }
 
-aclError am_aclmdlRIExecuteAsync(aclmdlRI modelRI, aclrtStream handle)
+aclError am_aclmdlRIGetId(struct am_model *model, uint32_t *modelRIId)
 {
-    AM_GET(model, modelRI);
-    AM_GET(stream, handle);
-    return am_model_execute(model, stream);
-}
-
-aclError am_aclmdlRIDestroy(aclmdlRI modelRI)
-{
-    AM_GET(model, modelRI);
-    return am_model_destroy(model);
-}
-
-aclError am_aclmdlRIGetId(aclmdlRI modelRI, uint32_t *modelRIId)
-{
-    AM_GET(model, modelRI);
     *modelRIId = model->id;
     return ACL_SUCCESS;
 }
@@ -81,44 +60,7 @@ aclError am_aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout)
     return am_sync_stream(stream, timeout);
 }
 
-aclError am_aclmdlRIDestroyRegisterCallback(aclmdlRI modelRI, aclrtCallback func,
-                                            void *userData)
-{
-    AM_GET(model, modelRI);
-    return am_model_add_callback(model, func, userData);
-}
-
-aclError am_aclmdlRIDestroyUnregisterCallback(aclmdlRI modelRI, aclrtCallback func)
-{
-    AM_GET(model, modelRI);
-    return am_model_remove_callback(model, func);
-}
-
 /* ---- task groups ---- */
-
-aclError am_aclmdlRICaptureTaskGrpBegin(aclrtStream handle)
-{
-    AM_GET(stream, handle);
-    return am_task_group_begin(stream);
-}
-
-aclError am_aclmdlRICaptureTaskGrpEnd(aclrtStream stream_handle, aclrtTaskGrp *handle)
-{
-    AM_GET(stream, stream_handle);
-    return am_task_group_end(stream, handle);
-}
-
-aclError am_aclmdlRICaptureTaskUpdateBegin(aclrtStream stream_handle, aclrtTaskGrp handle)
-{
-    AM_GET(stream, stream_handle);
-    return am_task_group_update(stream, handle);
-}
-
-aclError am_aclmdlRICaptureTaskUpdateEnd(aclrtStream handle)
-{
-    AM_GET(stream, handle);
-    return am_task_group_update_end(stream);
-}
 
 /* ---- reading a model ---- */
 
@@ -131,34 +73,26 @@ static aclError complete_check(const struct am_model *model)
     return ACL_SUCCESS;
 }
 
-aclError am_aclmdlRIDebugPrint(aclmdlRI modelRI)
+aclError am_aclmdlRIDebugPrint(struct am_model *model)
 {
-    AM_GET(model, modelRI);
     AM_TRY(complete_check(model));
     am_model_print(model);
     return ACL_SUCCESS;
 }
 
 /* An older header has no flags, so they may be anything. */
-aclError am_aclmdlRIDebugJsonPrint(aclmdlRI modelRI, const char *path, uint32_t flags)
+aclError am_aclmdlRIDebugJsonPrint(struct am_model *model, const char *path,
+                                   uint32_t flags)
 {
-    AM_GET(model, modelRI);
     AM_TRY(complete_check(model));
     return am_model_write(model, path);
 }
 
-aclError am_aclmdlRIGetStreams(aclmdlRI modelRI, aclrtStream *streams,
+aclError am_aclmdlRIGetStreams(struct am_model *model, aclrtStream *streams,
                                uint32_t *numStreams)
 {
-    AM_GET(model, modelRI);
     AM_TRY(complete_check(model));
     return am_model_streams(model, streams, numStreams);
-}
-
-aclError am_aclmdlRIGetTasksByStream(aclrtStream stream, aclmdlRITask *tasks,
-                                     uint32_t *numTasks)
-{
-    return am_model_tasks(stream, tasks, numTasks);
 }
 
 #define NODE_GET(task_) \
@@ -202,28 +136,25 @@ aclError am_aclmdlRITaskDisable(aclmdlRITask task)
     return am_model_task_disable(model, node);
 }
 
-aclError am_aclmdlRIUpdate(aclmdlRI modelRI)
+aclError am_aclmdlRIUpdate(struct am_model *model)
 {
-    AM_GET(model, modelRI);
     AM_TRY(complete_check(model));
     return am_model_update(model);
 }
 
 /* ---- conditional tasks ---- */
 
-aclError am_aclmdlRICaptureToModelRIBegin(aclrtStream handle, aclmdlRI modelRI,
+aclError am_aclmdlRICaptureToModelRIBegin(struct am_stream *stream,
+                                          struct am_model *model,
                                           aclmdlRICaptureMode mode)
 {
-    AM_GET(model, modelRI);
-    AM_GET(stream, handle);
     return am_capture_begin(stream, mode, model);
 }
 
-aclError am_aclmdlRICondHandleCreate(aclmdlRI modelRI, uint32_t defaultLaunchValue,
+aclError am_aclmdlRICondHandleCreate(struct am_model *model, uint32_t defaultLaunchValue,
                                      aclmdlRICondHandleFlag flag,
                                      aclmdlRICondHandle *handle)
 {
-    AM_GET(model, modelRI);
     return am_condition_create(model, defaultLaunchValue, flag != 0, handle);
 }
 
@@ -268,22 +199,17 @@ aclError am_aclmdlRIBindStream(aclmdlRI modelRI, aclrtStream handle, uint32_t fl
     return am_build_bind(model, stream);
 }
 
-aclError am_aclmdlRIEndTask(aclmdlRI modelRI, aclrtStream handle)
+aclError am_aclmdlRIEndTask(struct am_model *model, struct am_stream *stream)
 {
-    AM_GET(model, modelRI);
-    AM_GET(stream, handle);
     return am_build_end_stream(model, stream);
 }
 
-aclError am_aclmdlRIBuildEnd(aclmdlRI modelRI, void *reserve)
+aclError am_aclmdlRIBuildEnd(struct am_model *model, void *reserve)
 {
-    AM_GET(model, modelRI);
     return am_build_end(model);
 }
 
-aclError am_aclmdlRIUnbindStream(aclmdlRI modelRI, aclrtStream handle)
+aclError am_aclmdlRIUnbindStream(struct am_model *model, struct am_stream *stream)
 {
-    AM_GET(model, modelRI);
-    AM_GET(stream, handle);
     return am_build_unbind(model, stream);
 }

@@ -1,6 +1,6 @@
 /*
  * From a row of api.def, which names each argument once, to the lists that macros take:
- * parameters, arguments, the text of names and letters, and checks.
+ * parameters, arguments, the text of names and letters, checks, and objects.
  */
 #ifndef AM_API_ROWS_H
 #define AM_API_ROWS_H
@@ -9,8 +9,10 @@
     AM_API(aclError, name_, AM_ROW_PARAMS(__VA_ARGS__), AM_ROW_ARGS(__VA_ARGS__), \
            AM_ROW_SIG(__VA_ARGS__))
 #define AM_ROW_CHECKED(name_, ...) \
-    AM_API_CHECKED(name_, AM_ROW_PARAMS(__VA_ARGS__), AM_ROW_ARGS(__VA_ARGS__), \
-                   AM_ROW_NEED(AM_NEEDS) AM_ROW_CHECKS(__VA_ARGS__))
+    AM_API_CHECKED(name_, AM_ROW_PARAMS(__VA_ARGS__), AM_ROW_OBJECT_PARAMS(__VA_ARGS__), \
+                   AM_ROW_OBJECT_ARGS(__VA_ARGS__), \
+                   AM_ROW_NEED(AM_NEEDS) AM_ROW_CHECKS(__VA_ARGS__) \
+                       AM_ROW_FINDS(__VA_ARGS__))
 #define AM_ROW_NEED(need_) AM_ROW_NEED_OF(need_)
 #define AM_ROW_NEED_OF(need_) AM_NEED_##need_
 #define AM_FUNCTION_RET(ret_, name_, ...) \
@@ -33,6 +35,40 @@
 #define AM_ROW_CHECK(type_, name_, letter_, ...) \
     AM_ROW_SECOND(letter_, ##__VA_ARGS__, letter_)(name_)
 #define AM_ROW_SECOND(letter_, mark_, ...) AM_CHECK_##mark_
+
+/*
+ * The implementation gets an object instead of an argument whose mark names a kind of object.
+ * AM_OBJECT_mark is "~, type of the object" for these marks, and not defined for others.
+ */
+#define AM_OBJECT_stream ~, struct am_stream *
+#define AM_OBJECT_own_stream AM_OBJECT_stream
+#define AM_OBJECT_event ~, struct am_event *
+#define AM_OBJECT_notify AM_OBJECT_event
+#define AM_OBJECT_model ~, struct am_model *
+#define AM_OBJECT_context ~, struct am_context *
+#define AM_OBJECT_pool ~, struct am_pool *
+#define AM_OBJECT_device ~, struct am_device *
+#define AM_OBJECT_device_id ~, int32_t
+
+#define AM_ROW_OBJECT_PARAMS(...) \
+    (AM_ROW(AM_ROW_OBJECT_PARAM, AM_ROW_COMMA, void, ##__VA_ARGS__))
+#define AM_ROW_OBJECT_PARAM(type_, name_, letter_, ...) \
+    AM_ROW_PICK_2(AM_ROW_OBJECT(letter_, ##__VA_ARGS__, letter_), type_, ) name_
+#define AM_ROW_OBJECT_ARGS(...) (AM_ROW(AM_ROW_OBJECT_ARG, AM_ROW_COMMA, , ##__VA_ARGS__))
+#define AM_ROW_OBJECT_ARG(type_, name_, letter_, ...) \
+    AM_ROW_PICK_4(AM_ROW_OBJECT(letter_, ##__VA_ARGS__, letter_), , name_##_object, name_)
+#define AM_ROW_FINDS(...) AM_ROW(AM_ROW_FIND, AM_ROW_NOTHING, , ##__VA_ARGS__)
+#define AM_ROW_FIND(type_, name_, letter_, ...) \
+    AM_ROW_PICK_4(AM_ROW_OBJECT(letter_, ##__VA_ARGS__, letter_), , \
+                  AM_ROW_FINDER(letter_, ##__VA_ARGS__, letter_), AM_ROW_NO_FINDER) \
+    (name_)
+#define AM_ROW_OBJECT(letter_, mark_, ...) AM_OBJECT_##mark_
+#define AM_ROW_FINDER(letter_, mark_, ...) AM_FIND_##mark_
+#define AM_ROW_NO_FINDER(name_)
+#define AM_ROW_PICK_2(...) AM_ROW_PICK_2_OF(__VA_ARGS__)
+#define AM_ROW_PICK_2_OF(a, b, ...) b
+#define AM_ROW_PICK_4(...) AM_ROW_PICK_4_OF(__VA_ARGS__)
+#define AM_ROW_PICK_4_OF(a, b, c, d, ...) d
 
 /* `each_` of every argument, with `between_` between two; `none_` if there are no arguments. */
 #define AM_ROW(each_, between_, none_, ...) \

@@ -11,11 +11,6 @@ aclrtAllocatorDesc am_aclrtAllocatorCreateDesc(void)
     return am_allocator_create(&handle) == ACL_SUCCESS ? handle : NULL;
 }
 
-aclError am_aclrtAllocatorDestroyDesc(aclrtAllocatorDesc allocatorDesc)
-{
-    return am_allocator_destroy(allocatorDesc);
-}
-
 #define SETTER(name_, type_, arg_, field_) \
     aclError name_(aclrtAllocatorDesc allocatorDesc, type_ arg_) \
     { \

@@ -10,19 +10,11 @@
 
 aclError am_aclrtCreateContext(aclrtContext *context, int32_t deviceId)
 {
-    AM_TRY(am_device_find(deviceId, NULL));
     return am_context_create(deviceId, context);
 }
 
-aclError am_aclrtDestroyContext(aclrtContext handle)
+aclError am_aclrtSetCurrentContext(struct am_context *context)
 {
-    AM_GET(context, handle);
-    return am_context_destroy(context, handle);
-}
-
-aclError am_aclrtSetCurrentContext(aclrtContext handle)
-{
-    AM_GET(context, handle);
     am_context_make_current(context);
     return ACL_SUCCESS;
 }

@@ -22,35 +22,28 @@
 #include "core/watch.h"
 #include "layer/layers.h"
 
-aclError am_aclrtSetDevice(int32_t deviceId)
+aclError am_aclrtSetDevice(struct am_device *device)
 {
-    AM_GET_DEVICE(device, deviceId);
     return am_device_enter(device, true);
 }
 
-static aclError device_reset(int32_t deviceId, bool is_forced)
+static aclError device_reset(struct am_device *device, bool is_forced)
 {
     struct am_watch_left before = am_watch_count();
 
-    AM_GET_DEVICE(device, deviceId);
     AM_TRY(am_device_reset(device, is_forced));
     am_explain_reset(&before);
     return ACL_SUCCESS;
 }
 
-aclError am_aclrtResetDevice(int32_t deviceId)
+aclError am_aclrtResetDevice(struct am_device *device)
 {
-    return device_reset(deviceId, false);
+    return device_reset(device, false);
 }
 
-aclError am_aclrtResetDeviceForce(int32_t deviceId)
+aclError am_aclrtResetDeviceForce(struct am_device *device)
 {
-    return device_reset(deviceId, true);
-}
-
-aclError am_aclrtGetDevice(int32_t *deviceId)
-{
-    return am_context_device(deviceId);
+    return device_reset(device, true);
 }
 
 aclError am_aclrtGetDeviceCount(uint32_t *count)
@@ -134,13 +127,13 @@ static aclError figure(struct am_device *device, aclrtDevAttr attr, int64_t *ret
                    (int)attr);
 }
 
-aclError am_aclrtGetDeviceInfo(uint32_t deviceId, aclrtDevAttr attr, int64_t *value)
+aclError am_aclrtGetDeviceInfo(struct am_device *device, aclrtDevAttr attr,
+                               int64_t *value)
 {
-    AM_GET_DEVICE(device, (int32_t)deviceId);
     return figure(device, attr, value);
 }
 
-aclError am_aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo,
+aclError am_aclGetDeviceCapability(struct am_device *device, aclDeviceInfo deviceInfo,
                                    int64_t *value)
 {
     static const aclrtDevAttr attrs[] = {
@@ -149,7 +142,6 @@ aclError am_aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo,
         [ACL_DEVICE_INFO_L2_SIZE] = ACL_DEV_ATTR_L2_CACHE_SIZE,
     };
 
-    AM_GET_DEVICE(device, (int32_t)deviceId);
     return figure(device, attrs[deviceInfo], value);
 }
 
@@ -160,14 +152,12 @@ aclError am_aclGetDeviceCapability(uint32_t deviceId, aclDeviceInfo deviceInfo,
 aclError am_aclrtGetDeviceCapability(int32_t deviceId, aclrtDevFeatureType devFeatureType,
                                      int32_t *value)
 {
-    AM_TRY(am_device_find(deviceId, NULL));
     *value = ACL_DEV_FEATURE_NOT_SUPPORT;
     return ACL_SUCCESS;
 }
 
 aclError am_aclrtQueryDeviceStatus(int32_t deviceId, aclrtDeviceStatus *deviceStatus)
 {
-    AM_TRY(am_device_find(deviceId, NULL));
     *deviceStatus = ACL_RT_DEVICE_STATUS_NORMAL;
     return ACL_SUCCESS;
 }
@@ -190,12 +180,11 @@ aclError am_aclrtGetDeviceUtilizationRate(int32_t deviceId,
     return ACL_SUCCESS;
 }
 
-aclError am_aclrtDeviceGetUuid(int32_t deviceId, aclrtUuid *uuid)
+aclError am_aclrtDeviceGetUuid(struct am_device *device, aclrtUuid *uuid)
 {
     uint8_t machine[AM_UUID_SIZE];
     char name[32];
 
-    AM_GET_DEVICE(device, deviceId);
     AM_REQUIRE_FEATURE(AM_PRODUCT_UUID, "%s have no UUID");
     if (am_setup.backend->caps & AM_CAP_DEVICES) {
         struct am_device_info info = am_device_info(device);
@@ -269,19 +258,16 @@ static uint64_t link_between(int32_t a, int32_t b)
 }
 
 /* A device has no link to itself: 0. */
-aclError am_aclrtGetDevicesTopo(uint32_t deviceId, uint32_t otherDeviceId,
+aclError am_aclrtGetDevicesTopo(struct am_device *device, struct am_device *other,
                                 uint64_t *value)
 {
-    AM_GET_DEVICE(device, (int32_t)deviceId);
-    AM_GET_DEVICE(other, (int32_t)otherDeviceId);
     AM_TRY(bus_check());
     *value = device != other ? link_between(device->driver_id, other->driver_id) : 0;
     return ACL_SUCCESS;
 }
 
-aclError am_aclrtGetLogicDevIdByUserDevId(int32_t userDevId, int32_t *logicDevId)
+aclError am_aclrtGetLogicDevIdByUserDevId(struct am_device *device, int32_t *logicDevId)
 {
-    AM_GET_DEVICE(device, userDevId);
     *logicDevId = device->driver_id;
     return ACL_SUCCESS;
 }
@@ -325,8 +311,6 @@ aclError am_aclrtDeviceGetStreamPriorityRange(int32_t *least, int32_t *greatest)
 aclError am_aclrtDeviceCanAccessPeer(int32_t *canAccessPeer, int32_t deviceId,
                                      int32_t peerDeviceId)
 {
-    AM_TRY(am_device_find(deviceId, NULL));
-    AM_TRY(am_device_find(peerDeviceId, NULL));
     AM_REQUIRE(deviceId != peerDeviceId, ACL_ERROR_INVALID_PARAM,
                "deviceId and peerDeviceId are both %d; they must differ", deviceId);
     *canAccessPeer = am_peer_is_possible(deviceId, peerDeviceId);
@@ -380,7 +364,6 @@ aclError am_aclrtMemP2PMap(void *devPtr, size_t size, int32_t dstDevId, uint64_t
     struct am_spans spans;
     aclError rc = ACL_SUCCESS;
 
-    AM_TRY(am_device_find(dstDevId, NULL));
     AM_GET_CURRENT_DEVICE(device);
     AM_TRY(am_spans_open_device(&spans, devPtr, size, AM_ACCESS_NONE, device, "devPtr"));
     if (spans.devices == UINT64_C(1) << dstDevId)

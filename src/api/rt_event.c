@@ -92,44 +92,32 @@ static aclError external_check(uint32_t flag, struct am_stream *stream)
     return ACL_SUCCESS;
 }
 
-aclError am_aclrtRecordEventWithFlag(aclrtEvent event_handle, aclrtStream stream_handle,
+aclError am_aclrtRecordEventWithFlag(struct am_event *event, struct am_stream *stream,
                                      uint32_t flag)
 {
-    AM_GET(event, event_handle);
-    AM_GET(stream, stream_handle);
     AM_TRY(external_check(flag, stream));
     return am_event_record(event, stream, flag != 0);
 }
 
-aclError am_aclrtRecordEvent(aclrtEvent event, aclrtStream stream)
+aclError am_aclrtRecordEvent(struct am_event *event, struct am_stream *stream)
 {
     return am_aclrtRecordEventWithFlag(event, stream, ACL_EVENT_RECORD_DEFAULT);
 }
 
-aclError am_aclrtResetEvent(aclrtEvent event_handle, aclrtStream stream_handle)
+aclError am_aclrtStreamWaitEventWithFlag(struct am_stream *stream, struct am_event *event,
+                                         uint32_t seconds, uint32_t flag)
 {
-    AM_GET(event, event_handle);
-    AM_GET(stream, stream_handle);
-    return am_event_reset(event, stream);
-}
-
-aclError am_aclrtStreamWaitEventWithFlag(aclrtStream stream_handle,
-                                         aclrtEvent event_handle, uint32_t seconds,
-                                         uint32_t flag)
-{
-    AM_GET(event, event_handle);
-    AM_GET(stream, stream_handle);
     AM_TRY(external_check(flag, stream));
     return am_event_wait(event, stream, seconds, flag != 0);
 }
 
-aclError am_aclrtStreamWaitEvent(aclrtStream stream, aclrtEvent event)
+aclError am_aclrtStreamWaitEvent(struct am_stream *stream, struct am_event *event)
 {
     return am_aclrtStreamWaitEventWithFlag(stream, event, 0, ACL_EVENT_WAIT_DEFAULT);
 }
 
-aclError am_aclrtStreamWaitEventWithTimeout(aclrtStream stream, aclrtEvent event,
-                                            int32_t seconds)
+aclError am_aclrtStreamWaitEventWithTimeout(struct am_stream *stream,
+                                            struct am_event *event, int32_t seconds)
 {
     AM_REQUIRE(seconds >= 0, ACL_ERROR_INVALID_PARAM,
                "the timeout is %d s; it takes 0 (for ever) or more", seconds);
@@ -153,22 +141,21 @@ static aclError plain_check(const struct am_event *event)
     return ACL_SUCCESS;
 }
 
-aclError am_aclrtQueryEvent(aclrtEvent handle, aclrtEventStatus *status)
+aclError am_aclrtQueryEvent(struct am_event *event, aclrtEventStatus *status)
 {
     bool is_complete;
 
-    AM_GET(event, handle);
     AM_TRY(plain_check(event));
     AM_TRY(am_event_query(event, &is_complete));
     *status = is_complete ? ACL_EVENT_STATUS_COMPLETE : ACL_EVENT_STATUS_NOT_READY;
     return ACL_SUCCESS;
 }
 
-aclError am_aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedStatus *status)
+aclError am_aclrtQueryEventStatus(struct am_event *event,
+                                  aclrtEventRecordedStatus *status)
 {
     bool is_complete;
 
-    AM_GET(event, handle);
     AM_TRY(am_event_query(event, &is_complete));
     *status = is_complete ? ACL_EVENT_RECORDED_STATUS_COMPLETE
                           : ACL_EVENT_RECORDED_STATUS_NOT_READY;
@@ -179,24 +166,18 @@ aclError am_aclrtQueryEventStatus(aclrtEvent handle, aclrtEventRecordedStatus *s
  * Differs: the documents ask for the waits of streams alone.  Programs ask whether the
  * event's work is done, so under default rules its record must have run, too.
  */
-aclError am_aclrtQueryEventWaitStatus(aclrtEvent handle, aclrtEventWaitStatus *status)
+aclError am_aclrtQueryEventWaitStatus(struct am_event *event,
+                                      aclrtEventWaitStatus *status)
 {
     bool is_over;
 
-    AM_GET(event, handle);
     AM_TRY(plain_check(event));
     AM_TRY(am_event_query_waits(event, &is_over));
     *status = is_over ? ACL_EVENT_WAIT_STATUS_COMPLETE : ACL_EVENT_WAIT_STATUS_NOT_READY;
     return ACL_SUCCESS;
 }
 
-aclError am_aclrtSynchronizeEventWithTimeout(aclrtEvent handle, int32_t ms)
-{
-    AM_GET(event, handle);
-    return am_event_sync(event, ms);
-}
-
-aclError am_aclrtSynchronizeEvent(aclrtEvent event)
+aclError am_aclrtSynchronizeEvent(struct am_event *event)
 {
     return am_aclrtSynchronizeEventWithTimeout(event, -1);
 }
@@ -212,17 +193,11 @@ aclError am_aclrtEventElapsedTime(float *ms, aclrtEvent start_handle,
     return am_event_elapsed(start, end, ms);
 }
 
-aclError am_aclrtEventGetTimestamp(aclrtEvent handle, uint64_t *us)
+aclError am_aclrtGetEventId(struct am_event *event, uint32_t *eventId)
 {
-    AM_GET(event, handle);
-    return am_event_time(event, us);
-}
-
-aclError am_aclrtGetEventId(aclrtEvent handle, uint32_t *eventId)
-{
-    AM_GET(event, handle);
     AM_REQUIRE(!(event->can & AM_EVENT_IPC), ACL_ERROR_RT_PARAM_INVALID,
-               "event %p was made with ACL_EVENT_IPC; such events have no id", handle);
+               "event %p was made with ACL_EVENT_IPC; such events have no id",
+               event->named.handle);
     *eventId = event->id;
     return ACL_SUCCESS;
 }
@@ -236,12 +211,11 @@ aclError am_aclrtGetEventAvailNum(uint32_t *eventCount)
 
 _Static_assert(sizeof(aclrtIpcEventHandle) < AM_KEY_SIZE, "a key ends with a zero");
 
-aclError am_aclrtIpcGetEventHandle(aclrtEvent event_handle, aclrtIpcEventHandle *handle)
+aclError am_aclrtIpcGetEventHandle(struct am_event *event, aclrtIpcEventHandle *handle)
 {
     char key[AM_KEY_SIZE] = "";
     struct am_share_handle share;
 
-    AM_GET(event, event_handle);
     AM_TRY(am_event_export(event, &share));
     am_key_print(AM_SHARE_EVENT, &share, key);
     memcpy(handle->reserved, key, sizeof handle->reserved);
@@ -260,10 +234,6 @@ aclError am_aclrtIpcOpenEventHandle(aclrtIpcEventHandle handle, aclrtEvent *even
 
 /* ---- notifies ---- */
 
-#define NOTIFY_GET(handle_) \
-    AM_HELD(event, notify); \
-    AM_TRY(am_notify_get(handle_, &notify))
-
 aclError am_aclrtCreateNotify(aclrtNotify *notify, uint64_t flag)
 {
     return am_event_create(AM_EVENT_SYNC | AM_EVENT_NOTIFY, notify);
@@ -274,24 +244,13 @@ aclError am_aclrtDestroyNotify(aclrtNotify notify)
     return am_event_destroy(&am_notifies, notify);
 }
 
-aclError am_aclrtRecordNotify(aclrtNotify notify_handle, aclrtStream stream_handle)
+aclError am_aclrtRecordNotify(struct am_event *notify, struct am_stream *stream)
 {
-    NOTIFY_GET(notify_handle);
-    AM_GET(stream, stream_handle);
     return am_event_record(notify, stream, false);
 }
 
-aclError am_aclrtWaitAndResetNotify(aclrtNotify notify_handle, aclrtStream stream_handle,
-                                    uint32_t timeout)
+aclError am_aclrtGetNotifyId(struct am_event *notify, uint32_t *notifyId)
 {
-    NOTIFY_GET(notify_handle);
-    AM_GET(stream, stream_handle);
-    return am_notify_wait(notify, stream, timeout);
-}
-
-aclError am_aclrtGetNotifyId(aclrtNotify handle, uint32_t *notifyId)
-{
-    NOTIFY_GET(handle);
     *notifyId = notify->id;
     return ACL_SUCCESS;
 }
@@ -312,7 +271,7 @@ aclError am_aclrtNotifyBatchReset(aclrtNotify *notifies, size_t num)
     return ACL_SUCCESS;
 }
 
-aclError am_aclrtNotifyGetExportKey(aclrtNotify handle, char *key, size_t len,
+aclError am_aclrtNotifyGetExportKey(struct am_event *notify, char *key, size_t len,
                                     uint64_t flags)
 {
     struct am_share_handle share;
@@ -324,15 +283,13 @@ aclError am_aclrtNotifyGetExportKey(aclrtNotify handle, char *key, size_t len,
                "flags is 0x%" PRIx64
                "; it takes 0, or 2 to let any process of this user import",
                flags);
-    NOTIFY_GET(handle);
     AM_TRY(am_notify_export(notify, flags != 0, &share));
     am_key_print(AM_SHARE_NOTIFY, &share, key);
     return ACL_SUCCESS;
 }
 
-aclError am_aclrtNotifySetImportPid(aclrtNotify handle, int32_t *pid, size_t num)
+aclError am_aclrtNotifySetImportPid(struct am_event *notify, int32_t *pid, size_t num)
 {
-    NOTIFY_GET(handle);
     return am_notify_trust(notify, pid, num);
 }
 

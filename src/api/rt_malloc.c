@@ -272,15 +272,14 @@ static size_t usage_collect(struct am_domain *domain, aclrtMemUsageInfo *usage)
     return n;
 }
 
-aclError am_aclrtGetMemUsageInfo(int32_t deviceId, aclrtMemUsageInfo *memUsageInfo,
-                                 size_t inputNum, size_t *outputNum)
+aclError am_aclrtGetMemUsageInfo(struct am_device *device,
+                                 aclrtMemUsageInfo *memUsageInfo, size_t inputNum,
+                                 size_t *outputNum)
 {
     aclrtMemUsageInfo usage[AM_MODULES + 1];
-    struct am_domain *domain;
+    struct am_domain *domain = device->domain;
     size_t n;
 
-    AM_GET_DEVICE(device, deviceId);
-    domain = device->domain;
     AM_REQUIRE(domain != NULL, ACL_ERROR_UNINITIALIZE, "aclFinalize has been called");
     n = usage_collect(domain, usage);
     if (n > inputNum)

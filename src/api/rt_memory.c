@@ -147,14 +147,12 @@ aclError am_aclrtCheckMemType(void **addrList, uint32_t size, uint32_t memType,
 aclError am_aclrtGetMemUceInfo(int32_t deviceId, aclrtMemUceInfo *arr, size_t arraySize,
                                size_t *retSize)
 {
-    AM_TRY(am_device_find(deviceId, NULL));
     *retSize = 0;
     return ACL_SUCCESS;
 }
 
 aclError am_aclrtMemUceRepair(int32_t deviceId, aclrtMemUceInfo *arr, size_t arraySize)
 {
-    AM_TRY(am_device_find(deviceId, NULL));
     return am_fail(
         ACL_ERROR_RT_PARAM_INVALID,
         "device %d has no error in the %zu bytes at %p: aclrtGetMemUceInfo reported none",
@@ -167,14 +165,12 @@ aclError am_aclrtMemUceRepair(int32_t deviceId, aclrtMemUceInfo *arr, size_t arr
  */
 aclError am_aclrtGetErrorVerbose(int32_t deviceId, aclrtErrorInfo *errorInfo)
 {
-    AM_TRY(am_device_find(deviceId, NULL));
     memset(errorInfo, 0, sizeof *errorInfo);
     return ACL_SUCCESS;
 }
 
 aclError am_aclrtRepairError(int32_t deviceId, const aclrtErrorInfo *errorInfo)
 {
-    AM_TRY(am_device_find(deviceId, NULL));
     AM_REQUIRE(errorInfo->errorType == 0 && errorInfo->hasDetail == 0,
                ACL_ERROR_RT_PARAM_INVALID,
                "device %d has no error of type %d: aclrtGetErrorVerbose reported none",

@@ -6,8 +6,6 @@
 #include "base/error.h"
 #include "core/pool/mempool.h"
 
-AM_HELD_PUT(pool)
-
 static aclError props_check(const aclrtMemPoolProps *props)
 {
     AM_REQUIRE(props->allocType == ACL_MEM_ALLOCATION_TYPE_PINNED,
@@ -29,12 +27,6 @@ aclError am_aclrtMemPoolCreate(aclrtMemPool *memPool, const aclrtMemPoolProps *p
 {
     AM_TRY(props_check(poolProps));
     return am_pool_create((int32_t)poolProps->location.id, poolProps->maxSize, memPool);
-}
-
-aclError am_aclrtMemPoolDestroy(const aclrtMemPool memPool)
-{
-    AM_GET(pool, memPool);
-    return am_pool_destroy(pool);
 }
 
 static aclError attr_check(aclrtMemPoolAttr attr)
@@ -88,25 +80,21 @@ aclError am_aclrtMemPoolGetAttr(aclrtMemPool memPool, aclrtMemPoolAttr attr, voi
 #define NO_POOL \
     "memory of a pool is allocated and freed outside of captures; use aclrtMalloc"
 
-aclError am_aclrtMemPoolMallocAsync(void **ptr, size_t size, aclrtMemPool memPool,
-                                    aclrtStream handle)
+aclError am_aclrtMemPoolMallocAsync(void **ptr, size_t size, struct am_pool *pool,
+                                    struct am_stream *stream)
 {
-    AM_GET(stream, handle);
     AM_TRY(am_stream_refuse(stream, ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT, NO_POOL));
-    AM_GET(pool, memPool);
     return am_pool_malloc_async(pool, size, stream, ptr);
 }
 
-aclError am_aclrtMemPoolFreeAsync(void *ptr, aclrtStream handle)
+aclError am_aclrtMemPoolFreeAsync(void *ptr, struct am_stream *stream)
 {
-    AM_GET(stream, handle);
     AM_TRY(am_stream_refuse(stream, ACL_ERROR_RT_CAPTURE_MODE_NOT_SUPPORT, NO_POOL));
     return am_pool_free_async(ptr, stream);
 }
 
-aclError am_aclrtMemPoolTrimTo(aclrtMemPool memPool, size_t minBytesToKeep)
+aclError am_aclrtMemPoolTrimTo(struct am_pool *pool, size_t minBytesToKeep)
 {
-    AM_GET(pool, memPool);
     am_pool_trim(pool, minBytesToKeep);
     return ACL_SUCCESS;
 }

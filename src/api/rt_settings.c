@@ -73,7 +73,7 @@ aclError am_aclrtGetDeviceSatMode(aclrtFloatOverflowMode *mode)
 }
 
 /* The same setting as the attribute ACL_STREAM_ATTR_FLOAT_OVERFLOW_CHECK. */
-aclError am_aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag)
+aclError am_aclrtSetStreamOverflowSwitch(struct am_stream *stream, uint32_t flag)
 {
     aclrtStreamAttrValue value = {.overflowSwitch = flag};
 
@@ -81,7 +81,7 @@ aclError am_aclrtSetStreamOverflowSwitch(aclrtStream stream, uint32_t flag)
                                       &value);
 }
 
-aclError am_aclrtGetStreamOverflowSwitch(aclrtStream stream, uint32_t *flag)
+aclError am_aclrtGetStreamOverflowSwitch(struct am_stream *stream, uint32_t *flag)
 {
     aclrtStreamAttrValue value;
 
@@ -128,68 +128,56 @@ static aclError device_limit(struct am_device *device, aclrtDevResLimitType type
     return ACL_SUCCESS;
 }
 
-aclError am_aclrtSetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type,
+aclError am_aclrtSetDeviceResLimit(struct am_device *device, aclrtDevResLimitType type,
                                    uint32_t value)
 {
-    struct am_device *device;
-
-    AM_TRY(am_device_find(deviceId, &device));
     am_settings_set(&device->limits, type, value);
     return ACL_SUCCESS;
 }
 
-aclError am_aclrtGetDeviceResLimit(int32_t deviceId, aclrtDevResLimitType type,
+aclError am_aclrtGetDeviceResLimit(struct am_device *device, aclrtDevResLimitType type,
                                    uint32_t *value)
 {
-    AM_GET_DEVICE(device, deviceId);
     return device_limit(device, type, value);
 }
 
-aclError am_aclrtResetDeviceResLimit(int32_t deviceId)
+aclError am_aclrtResetDeviceResLimit(struct am_device *device)
 {
-    struct am_device *device;
-
-    AM_TRY(am_device_find(deviceId, &device));
     am_settings_reset(&device->limits);
     return ACL_SUCCESS;
 }
 
-aclError am_aclrtSetStreamResLimit(aclrtStream handle, aclrtDevResLimitType type,
+aclError am_aclrtSetStreamResLimit(struct am_stream *stream, aclrtDevResLimitType type,
                                    uint32_t value)
 {
-    AM_GET(stream, handle);
     am_settings_set(&stream->limits, type, value);
     return ACL_SUCCESS;
 }
 
-aclError am_aclrtGetStreamResLimit(aclrtStream handle, aclrtDevResLimitType type,
+aclError am_aclrtGetStreamResLimit(struct am_stream *stream, aclrtDevResLimitType type,
                                    uint32_t *value)
 {
-    AM_GET(stream, handle);
     if (limit_get(&stream->limits, type, value))
         return ACL_SUCCESS;
     AM_GET_DEVICE(device, stream->device);
     return device_limit(device, type, value);
 }
 
-aclError am_aclrtResetStreamResLimit(aclrtStream handle)
+aclError am_aclrtResetStreamResLimit(struct am_stream *stream)
 {
-    AM_GET(stream, handle);
     am_settings_reset(&stream->limits);
     return ACL_SUCCESS;
 }
 
-aclError am_aclrtUseStreamResInCurrentThread(aclrtStream handle)
+aclError am_aclrtUseStreamResInCurrentThread(struct am_stream *stream)
 {
-    AM_GET(stream, handle);
     limits_stream = stream->named.handle;
     return ACL_SUCCESS;
 }
 
 /* Another stream than the one in use: nothing to end. */
-aclError am_aclrtUnuseStreamResInCurrentThread(aclrtStream handle)
+aclError am_aclrtUnuseStreamResInCurrentThread(struct am_stream *stream)
 {
-    AM_GET(stream, handle);
     if (limits_stream == stream->named.handle)
         limits_stream = NULL;
     return ACL_SUCCESS;

@@ -220,8 +220,3 @@ aclError am_aclrtIpcMemSetAttr(const char *key, aclrtIpcMemAttrType type, uint64
 {
     return am_key_check(key);
 }
-
-aclError am_aclrtIpcMemClose(const char *key)
-{
-    return am_key_close(key);
-}

@@ -24,30 +24,17 @@ aclError am_aclrtCreateStreamWithConfig(aclrtStream *stream, uint32_t priority,
     return am_stream_create(priority, flag, stream);
 }
 
-aclError am_aclrtDestroyStream(aclrtStream handle)
+aclError am_aclrtDestroyStream(struct am_stream *stream)
 {
-    AM_GET(stream, handle);
     return am_end_stream(stream, false);
 }
 
-aclError am_aclrtDestroyStreamForce(aclrtStream handle)
+aclError am_aclrtDestroyStreamForce(struct am_stream *stream)
 {
-    AM_GET(stream, handle);
     return am_end_stream(stream, true);
 }
 
-aclError am_aclrtCtxGetCurrentDefaultStream(aclrtStream *stream)
-{
-    return am_stream_default(stream);
-}
-
-aclError am_aclrtSynchronizeStreamWithTimeout(aclrtStream handle, int32_t ms)
-{
-    AM_GET(stream, handle);
-    return am_sync_stream(stream, ms);
-}
-
-aclError am_aclrtSynchronizeStream(aclrtStream stream)
+aclError am_aclrtSynchronizeStream(struct am_stream *stream)
 {
     return am_aclrtSynchronizeStreamWithTimeout(stream, -1);
 }
@@ -63,26 +50,13 @@ aclError am_aclrtSynchronizeDevice(void)
     return am_aclrtSynchronizeDeviceWithTimeout(-1);
 }
 
-aclError am_aclrtStreamQuery(aclrtStream handle, aclrtStreamStatus *status)
+aclError am_aclrtStreamQuery(struct am_stream *stream, aclrtStreamStatus *status)
 {
     bool is_idle;
 
-    AM_GET(stream, handle);
     AM_TRY(am_stream_query(stream, &is_idle));
     *status = is_idle ? ACL_STREAM_STATUS_COMPLETE : ACL_STREAM_STATUS_NOT_READY;
     return ACL_SUCCESS;
-}
-
-aclError am_aclrtStreamAbort(aclrtStream handle)
-{
-    AM_GET(stream, handle);
-    return am_stream_abort(stream);
-}
-
-aclError am_aclrtStreamStop(aclrtStream handle)
-{
-    AM_GET(stream, handle);
-    return am_stream_stop(stream);
 }
 
 aclError am_aclrtDeviceTaskAbort(int32_t deviceId, uint32_t ms)
@@ -100,23 +74,20 @@ aclError am_aclrtDeviceTaskAbort(int32_t deviceId, uint32_t ms)
     return ACL_SUCCESS;
 }
 
-aclError am_aclrtStreamGetId(aclrtStream handle, int32_t *streamId)
+aclError am_aclrtStreamGetId(struct am_stream *stream, int32_t *streamId)
 {
-    AM_GET(stream, handle);
     *streamId = stream->id;
     return ACL_SUCCESS;
 }
 
-aclError am_aclrtStreamGetPriority(aclrtStream handle, uint32_t *priority)
+aclError am_aclrtStreamGetPriority(struct am_stream *stream, uint32_t *priority)
 {
-    AM_GET(stream, handle);
     *priority = stream->queue.runnable.priority;
     return ACL_SUCCESS;
 }
 
-aclError am_aclrtStreamGetFlags(aclrtStream handle, uint32_t *flags)
+aclError am_aclrtStreamGetFlags(struct am_stream *stream, uint32_t *flags)
 {
-    AM_GET(stream, handle);
     *flags = stream->flags;
     return ACL_SUCCESS;
 }
@@ -128,7 +99,7 @@ aclError am_aclrtGetStreamAvailableNum(uint32_t *streamCount)
     return ACL_SUCCESS;
 }
 
-aclError am_aclrtSetStreamFailureMode(aclrtStream stream, uint64_t mode)
+aclError am_aclrtSetStreamFailureMode(struct am_stream *stream, uint64_t mode)
 {
     aclrtStreamAttrValue value = {.failureMode = mode};
 
@@ -162,10 +133,9 @@ static aclError attribute_set_locked(struct am_stream *stream, aclrtStreamAttr a
     }
 }
 
-aclError am_aclrtSetStreamAttribute(aclrtStream handle, aclrtStreamAttr attr,
+aclError am_aclrtSetStreamAttribute(struct am_stream *stream, aclrtStreamAttr attr,
                                     aclrtStreamAttrValue *value)
 {
-    AM_GET(stream, handle);
     return AM_LOCKED(&stream->queue.lock, attribute_set_locked(stream, attr, value));
 }
 
@@ -199,20 +169,18 @@ static aclError attribute_get_locked(const struct am_stream *stream, aclrtStream
     return ACL_SUCCESS;
 }
 
-aclError am_aclrtGetStreamAttribute(aclrtStream handle, aclrtStreamAttr attr,
+aclError am_aclrtGetStreamAttribute(struct am_stream *stream, aclrtStreamAttr attr,
                                     aclrtStreamAttrValue *value)
 {
-    AM_GET(stream, handle);
     return AM_LOCKED(&stream->queue.lock, attribute_get_locked(stream, attr, value));
 }
 
 /* ---- callbacks and host functions ---- */
 
-aclError am_aclrtSubscribeReport(uint64_t threadId, aclrtStream handle)
+aclError am_aclrtSubscribeReport(uint64_t threadId, struct am_stream *stream)
 {
     aclError rc = ACL_SUCCESS;
 
-    AM_GET(stream, handle);
     am_lock(&stream->queue.lock);
     if (stream->queue.is_closed)
         rc = am_fail(ACL_ERROR_RT_INVALID_HANDLE,
@@ -229,11 +197,10 @@ aclError am_aclrtSubscribeReport(uint64_t threadId, aclrtStream handle)
     return rc;
 }
 
-aclError am_aclrtUnSubscribeReport(uint64_t threadId, aclrtStream handle)
+aclError am_aclrtUnSubscribeReport(uint64_t threadId, struct am_stream *stream)
 {
     aclError rc = ACL_SUCCESS;
 
-    AM_GET(stream, handle);
     am_lock(&stream->queue.lock);
     if (stream->callback_thread == 0 || stream->callback_thread != threadId) {
         rc = am_fail(ACL_ERROR_RT_STREAM_SUBSCRIBE,
@@ -247,23 +214,18 @@ aclError am_aclrtUnSubscribeReport(uint64_t threadId, aclrtStream handle)
     return rc;
 }
 
-aclError am_aclrtProcessReport(int32_t ms)
-{
-    return am_call_process(ms);
-}
-
 static uint64_t callback_thread_of(struct am_stream *stream)
 {
     return AM_LOCKED(&stream->queue.lock, stream->callback_thread);
 }
 
 aclError am_aclrtLaunchCallback(aclrtCallback fn, void *userData,
-                                aclrtCallbackBlockType blockType, aclrtStream handle)
+                                aclrtCallbackBlockType blockType,
+                                struct am_stream *stream)
 {
     struct am_task *task;
     uint64_t thread;
 
-    AM_GET(stream, handle);
     thread = callback_thread_of(stream);
     AM_REQUIRE(thread != 0, ACL_ERROR_RT_STREAM_NO_CB_REG,
                "no thread is subscribed to stream %d; call aclrtSubscribeReport first",
@@ -274,11 +236,10 @@ aclError am_aclrtLaunchCallback(aclrtCallback fn, void *userData,
     return am_stream_submit(stream, task);
 }
 
-aclError am_aclrtLaunchHostFunc(aclrtStream handle, aclrtHostFunc fn, void *args)
+aclError am_aclrtLaunchHostFunc(struct am_stream *stream, aclrtHostFunc fn, void *args)
 {
     struct am_task *task;
 
-    AM_GET(stream, handle);
     AM_REQUIRE(callback_thread_of(stream) == 0, ACL_ERROR_RT_PARAM_INVALID,
                "stream %d is subscribed for callbacks; the two do not mix on one stream",
                stream->id);

@@ -45,9 +45,8 @@ aclError am_aclrtCmoAsync(void *src, size_t size, aclrtCmoType cmoType,
 }
 
 aclError am_aclrtCmoAsyncWithBarrier(void *src, size_t size, aclrtCmoType cmoType,
-                                     uint32_t barrierId, aclrtStream handle)
+                                     uint32_t barrierId, struct am_stream *stream)
 {
-    AM_GET(stream, handle);
     return am_memory_op_touch(src, size, stream);
 }
 
@@ -79,9 +78,8 @@ aclError am_aclrtCmoSetDesc(void *cmoDesc, void *src, size_t size)
     return am_desc_set(cmoDesc, AM_DESC_TOUCH, src, NULL, size);
 }
 
-aclError am_aclrtCmoAsyncWithDesc(void *cmoDesc, aclrtCmoType cmoType, aclrtStream handle,
-                                  const void *reserve)
+aclError am_aclrtCmoAsyncWithDesc(void *cmoDesc, aclrtCmoType cmoType,
+                                  struct am_stream *stream, const void *reserve)
 {
-    AM_GET(stream, handle);
     return am_desc_submit(cmoDesc, AM_DESC_TOUCH, stream);
 }

@@ -63,11 +63,6 @@ aclError am_aclrtReserveMemAddressNoUCMemory(void **virPtr, size_t size, size_t 
     return am_vspace_reserve(size, expectPtr, 1, virPtr);
 }
 
-aclError am_aclrtReleaseMemAddress(void *virPtr)
-{
-    return am_vspace_release(virPtr);
-}
-
 /* Checks the description of physical memory by itself. */
 static aclError prop_check(const aclrtPhysicalMemProp *prop)
 {
@@ -89,11 +84,6 @@ aclError am_aclrtMallocPhysical(aclrtDrvMemHandle *handle, size_t size,
 {
     AM_TRY(prop_check(prop));
     return am_phys_create(size, prop, handle);
-}
-
-aclError am_aclrtFreePhysical(aclrtDrvMemHandle handle)
-{
-    return am_phys_free(handle);
 }
 
 static aclError map(void *virPtr, size_t size, size_t offset, aclrtDrvMemHandle handle,
@@ -130,11 +120,6 @@ aclError am_aclrtMemMapSelectedLink(void *virPtrDst, size_t size, void *virPtrSr
     return am_vspace_mirror(virPtrDst, size, virPtrSrc);
 }
 
-aclError am_aclrtUnmapMem(void *virPtr)
-{
-    return am_vspace_unmap(virPtr);
-}
-
 static aclError desc_check(const aclrtMemAccessDesc *desc)
 {
     AM_REQUIRE(desc->flags == ACL_RT_MEM_ACCESS_FLAGS_NONE ||
@@ -164,11 +149,6 @@ aclError am_aclrtMemGetAccess(void *virPtr, aclrtMemLocation *location, uint64_t
 {
     AM_REQUIRE_LOCATION(location, "location");
     return am_vspace_get_access(virPtr, location, flag);
-}
-
-aclError am_aclrtMemRetainAllocationHandle(void *virPtr, aclrtDrvMemHandle *handle)
-{
-    return am_vspace_retain(virPtr, handle);
 }
 
 aclError am_aclrtMemGetAllocationPropertiesFromHandle(aclrtDrvMemHandle handle,

@@ -348,13 +348,13 @@ aclError am_device_reset(struct am_device *device, bool is_forced)
     return ACL_SUCCESS;
 }
 
-aclError am_context_destroy(struct am_context *context, void *handle)
+aclError am_context_destroy(struct am_context *context)
 {
     if (!context->is_primary) {
         AM_TRY(am_stream_check_all(context->device, context));
         am_stream_kill_all(context->device, context, true);
     }
-    AM_TRY(am_context_kill(context, handle));
+    AM_TRY(am_context_kill(context));
     /* Other threads may have made some streams since. */
     am_stream_kill_all(context->device, context, false);
     am_pool_synced(context->device, -1);

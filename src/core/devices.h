@@ -28,7 +28,7 @@ bool am_devices_are_idle(struct am_devices *devices);
  */
 aclError am_device_reset(struct am_device *device, bool is_forced);
 /* aclrtDestroyContext: its streams end first. */
-aclError am_context_destroy(struct am_context *context, void *handle);
+aclError am_context_destroy(struct am_context *context);
 
 /* The program synchronises or destroys a stream, or all of a device: pools give memory back. */
 aclError am_sync_stream(struct am_stream *stream, int32_t timeout_ms);

@@ -66,7 +66,7 @@ static void start(void)
 {
     setenv("ACLMEM_MEMORY", "256M", 1);
     assert_int_equal(am_aclInit(NULL), ACL_SUCCESS);
-    assert_int_equal(am_aclrtSetDevice(0), ACL_SUCCESS);
+    assert_int_equal(am_aclrtSetDevice(&am_devices.device[0]), ACL_SUCCESS);
 }
 
 static void stop(void)
@@ -148,7 +148,7 @@ static void a_reset_frees_blocks_unless_they_are_pinned(void **state)
     p = take(4096);
     mapping = am_mapping_get((uintptr_t)p);
     assert_int_equal(owner->pin((uintptr_t)p, 1, "p"), ACL_SUCCESS);
-    assert_int_equal(am_aclrtResetDevice(0), ACL_SUCCESS);
+    assert_int_equal(am_aclrtResetDevice(&am_devices.device[0]), ACL_SUCCESS);
     assert_int_equal(am_heap_count(AM_HEAP_DEVICE, NULL), 0);
     assert_int_equal(in_use(), AM_CHUNK);
     assert_int_equal(owner->pin((uintptr_t)p, 1, "p"), ACL_ERROR_RT_PARAM_INVALID);
@@ -209,7 +209,7 @@ static void *other_main(void *ret_p)
 {
     void **p = ret_p;
 
-    if (am_aclrtSetDevice(0) != ACL_SUCCESS ||
+    if (am_aclrtSetDevice(&am_devices.device[0]) != ACL_SUCCESS ||
         am_aclrtMallocAlign32(p, 4096, ACL_MEM_MALLOC_HUGE_FIRST) != ACL_SUCCESS)
         *p = NULL;
     return NULL;

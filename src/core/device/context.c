@@ -106,7 +106,7 @@ aclError am_context_get(void *handle, struct am_context **ret_context)
     return ACL_SUCCESS;
 }
 
-aclError am_context_kill(struct am_context *context, void *handle)
+aclError am_context_kill(struct am_context *context)
 {
     aclError rc = ACL_SUCCESS;
 
@@ -115,11 +115,12 @@ aclError am_context_kill(struct am_context *context, void *handle)
         rc = am_fail(
             ACL_ERROR_RT_PARAM_INVALID,
             "context %p is the default context of device %d; aclrtResetDevice ends it",
-            handle, (int)context->device);
-    else if (context->named.handle == handle) /* no other thread was faster */
+            context->named.handle, (int)context->device);
+    else if (context->named.handle != NULL)
         context_kill_locked(context);
     else
-        rc = am_fail(ACL_ERROR_RT_INVALID_HANDLE, "context %p is not alive", handle);
+        rc = am_fail(ACL_ERROR_RT_INVALID_HANDLE,
+                     "another thread has just destroyed the context");
     am_unlock(&am_devices.lock);
     return rc;
 }

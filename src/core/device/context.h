@@ -49,7 +49,7 @@ void am_context_make_current(struct am_context *context);
 void am_context_kill_all_locked(int32_t device) AM_REQUIRES(am_devices.lock);
 
 /* One context of aclrtCreateContext dies; its streams have been ended. */
-aclError am_context_kill(struct am_context *context, void *handle);
+aclError am_context_kill(struct am_context *context);
 
 /* The context of a handle, with one more reference; fails with 107017. */
 aclError am_context_get(void *handle, struct am_context **ret_context);
