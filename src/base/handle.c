@@ -180,6 +180,12 @@ void am_named_free(struct am_named *object)
     am_epoch_defer(&object->deferred, object_free);
 }
 
+void am_named_put(struct am_named *object)
+{
+    if (object != NULL && am_ref_drop(&object->refs))
+        am_named_free(object);
+}
+
 AM_HOT void *am_named_find(enum am_kind kind, void *handle)
 {
     uint32_t number = (uint32_t)(uintptr_t)handle & AM_HANDLE_MAX;

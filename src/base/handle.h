@@ -76,6 +76,8 @@ void *am_named_publish(struct am_named *object);
 void am_named_unpublish(struct am_named *object);
 /* Unpublishes the object and frees its memory after all current read sections. */
 void am_named_free(struct am_named *object);
+/* One reference less, and the last one frees the object; NULL has no effect. */
+void am_named_put(struct am_named *object);
 
 /* The object of this handle, or NULL; valid until the caller's read section ends. */
 void *am_named_find(enum am_kind kind, void *handle);

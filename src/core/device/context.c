@@ -7,16 +7,13 @@
 #include "base/error.h"
 #include "base/util.h"
 
-static LIST_HEAD(, am_context) contexts =
-    LIST_HEAD_INITIALIZER(contexts); /* devices.lock */
 static _Atomic uint64_t n_contexts;
 
 _Thread_local struct am_current am_current;
 
 void am_context_put(struct am_context *context)
 {
-    if (am_ref_drop(&context->named.refs))
-        am_named_free(&context->named);
+    am_named_put(&context->named);
 }
 
 static aclError context_create_locked(int32_t device, bool is_primary,
@@ -34,7 +31,6 @@ static aclError context_create_locked(int32_t device, bool is_primary,
     context->is_primary = is_primary;
     am_settings_reset(&context->params);
     am_named_publish(&context->named);
-    LIST_INSERT_HEAD(&contexts, context, all);
     n_contexts += !is_primary;
     if (am_setup.backend->caps & AM_CAP_DEVICES)
         am_setup.backend->device_choose(am_devices.device[device].driver_id);
@@ -45,21 +41,18 @@ static aclError context_create_locked(int32_t device, bool is_primary,
 static void context_kill_locked(struct am_context *context) AM_REQUIRES(am_devices.lock)
 {
     am_named_unpublish(&context->named);
-    LIST_REMOVE(context, all);
     n_contexts -= !context->is_primary;
     am_context_put(context);
 }
 
 void am_context_kill_all_locked(int32_t device)
 {
-    struct am_context *context = LIST_FIRST(&contexts);
+    struct am_context *context;
+    uint32_t at = 0;
 
-    while (context != NULL) {
-        struct am_context *next = LIST_NEXT(context, all);
-
+    while ((context = am_named_next(AM_KIND_CONTEXT, &at)) != NULL) {
         if (context->device == device)
             context_kill_locked(context);
-        context = next;
     }
 }
 

@@ -7,7 +7,6 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/queue.h>
 
 #include "acl/acl_rt.h"
 #include "base/handle.h"
@@ -19,7 +18,6 @@ struct am_context {
     _Atomic int32_t device; /* logical id */
     bool is_primary;        /* a device's default context */
     struct am_settings params;
-    LIST_ENTRY(am_context) all; /* devices.lock */
     /* sched.lock; its default stream, made when it is first used */
     struct am_stream *stream;
 };

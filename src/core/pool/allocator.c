@@ -1,12 +1,9 @@
 /* See allocator.h. */
 #include "core/pool/allocator.h"
 
-#include <stdlib.h>
-
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
 #include "base/handle.h"
-#include "base/sys.h"
 #include "base/util.h"
 
 static struct am_lock allocators_lock = AM_LOCK_INIT(AM_RANK_POOL, "allocators");
@@ -15,20 +12,8 @@ struct allocator {
     struct am_named
         named;    /* a reference until it is destroyed, and one for each stream */
     void *handle; /* also of one that was destroyed and is registered with a stream */
-    struct am_allocator_functions functions; /* allocators_lock, as the next one */
-    LIST_ENTRY(allocator) all;
+    struct am_allocator_functions functions; /* allocators_lock */
 };
-
-/* Which allocator a stream uses; removed when the stream has ended. */
-struct registration {
-    void *stream; /* its handle */
-    struct allocator *allocator;
-    LIST_ENTRY(registration) all;
-};
-
-/* allocators_lock */
-static LIST_HEAD(, allocator) allocators = LIST_HEAD_INITIALIZER(allocators);
-static LIST_HEAD(, registration) registrations = LIST_HEAD_INITIALIZER(registrations);
 
 aclError am_allocator_create(void **ret_handle)
 {
@@ -36,10 +21,7 @@ aclError am_allocator_create(void **ret_handle)
 
     if (allocator == NULL)
         return am_fail(ACL_ERROR_BAD_ALLOC, "no memory for an allocator");
-    am_lock(&allocators_lock);
     *ret_handle = allocator->handle = am_named_publish(&allocator->named);
-    LIST_INSERT_HEAD(&allocators, allocator, all);
-    am_unlock(&allocators_lock);
     return ACL_SUCCESS;
 }
 
@@ -52,17 +34,10 @@ static aclError find_locked(void *handle, struct allocator **ret_allocator)
     return ACL_SUCCESS;
 }
 
-static void allocator_put(struct allocator *allocator)
-{
-    if (am_ref_drop(&allocator->named.refs))
-        am_named_free(&allocator->named);
-}
-
 static void destroy_locked(struct allocator *allocator) AM_REQUIRES(allocators_lock)
 {
-    LIST_REMOVE(allocator, all);
     am_named_unpublish(&allocator->named);
-    allocator_put(allocator);
+    am_named_put(&allocator->named);
 }
 
 aclError am_allocator_destroy(void *handle)
@@ -78,30 +53,13 @@ aclError am_allocator_destroy(void *handle)
     return rc;
 }
 
-/* Removes the registrations of ended streams, and of this one (or NULL). */
-static void registrations_remove_locked(const struct am_stream *stream)
-    AM_REQUIRES(allocators_lock)
-{
-    struct registration *r, *next;
-
-    for (r = LIST_FIRST(&registrations); r != NULL; r = next) {
-        next = LIST_NEXT(r, all);
-        if ((stream == NULL || r->stream != stream->named.handle) &&
-            am_named_find(AM_KIND_STREAM, r->stream) != NULL)
-            continue;
-        LIST_REMOVE(r, all);
-        allocator_put(r->allocator);
-        free(r);
-    }
-}
-
 void am_allocator_destroy_all(void)
 {
     struct allocator *allocator;
+    uint32_t at = 0;
 
     am_lock(&allocators_lock);
-    registrations_remove_locked(NULL); /* all streams have ended */
-    while ((allocator = LIST_FIRST(&allocators)) != NULL)
+    while ((allocator = am_named_next(AM_KIND_ALLOCATOR, &at)) != NULL)
         destroy_locked(allocator);
     am_unlock(&allocators_lock);
 }
@@ -126,14 +84,24 @@ aclError am_allocator_set(void *handle, const struct am_allocator_functions *fun
     return rc;
 }
 
-static aclError register_locked(struct registration *r, void *handle,
-                                const struct am_stream *stream)
+/* The allocator of the stream, or NULL, becomes this one, with a reference. */
+static void stream_set_locked(struct am_stream *stream, struct am_named *allocator)
+    AM_REQUIRES(allocators_lock)
+{
+    if (allocator != NULL)
+        am_ref_more(&allocator->refs); /* it may be the one that the stream has already */
+    am_named_put(stream->allocator);
+    stream->allocator = allocator;
+}
+
+static aclError register_locked(struct am_stream *stream, void *handle)
     AM_REQUIRES(allocators_lock)
 {
     const struct am_allocator_functions *functions;
+    struct allocator *allocator;
 
-    AM_TRY(find_locked(handle, &r->allocator));
-    functions = &r->allocator->functions; /* advice may be missing */
+    AM_TRY(find_locked(handle, &allocator));
+    functions = &allocator->functions; /* advice may be missing */
     AM_REQUIRE(functions->alloc != NULL && functions->free != NULL &&
                    functions->get_addr != NULL,
                ACL_ERROR_RT_PARAM_INVALID,
@@ -142,49 +110,35 @@ static aclError register_locked(struct registration *r, void *handle,
                functions->alloc == NULL  ? "alloc"
                : functions->free == NULL ? "free"
                                          : "get-address-from-block");
-    r->stream = stream->named.handle;
-    am_ref_more(
-        &r->allocator->named.refs); /* which may be the one that the stream has already */
-    registrations_remove_locked(stream);
-    LIST_INSERT_HEAD(&registrations, r, all);
+    stream_set_locked(stream, &allocator->named);
     return ACL_SUCCESS;
 }
 
 aclError am_allocator_register(struct am_stream *stream, void *handle)
 {
-    struct registration *r = am_sys_malloc(sizeof *r);
-    aclError rc;
-
-    AM_REQUIRE(r != NULL, ACL_ERROR_BAD_ALLOC, "no memory for a registration");
-    rc = AM_LOCKED(&allocators_lock, register_locked(r, handle, stream));
-    if (rc != ACL_SUCCESS)
-        free(r);
-    return rc;
+    return AM_LOCKED(&allocators_lock, register_locked(stream, handle));
 }
 
 void am_allocator_unregister(struct am_stream *stream)
 {
     am_lock(&allocators_lock);
-    registrations_remove_locked(stream);
+    stream_set_locked(stream, NULL);
     am_unlock(&allocators_lock);
 }
 
 aclError am_allocator_find(struct am_stream *stream, void **ret_handle,
                            struct am_allocator_functions *ret_functions)
 {
-    const struct registration *r;
+    const struct allocator *allocator;
 
     am_lock(&allocators_lock);
-    LIST_FOREACH (r, &registrations, all) {
-        if (r->stream == stream->named.handle)
-            break;
-    }
-    if (r != NULL) {
-        *ret_handle = r->allocator->handle;
-        *ret_functions = r->allocator->functions;
+    allocator = (const struct allocator *)stream->allocator;
+    if (allocator != NULL) {
+        *ret_handle = allocator->handle;
+        *ret_functions = allocator->functions;
     }
     am_unlock(&allocators_lock);
-    AM_REQUIRE(r != NULL, ACL_ERROR_RT_PARAM_INVALID,
+    AM_REQUIRE(allocator != NULL, ACL_ERROR_RT_PARAM_INVALID,
                "no allocator is registered with stream %d", stream->id);
     return ACL_SUCCESS;
 }

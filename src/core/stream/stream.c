@@ -198,6 +198,7 @@ void am_stream_put(struct am_stream *stream)
         return;
     am_queue_destroy(&stream->queue);
     am_context_put(stream->context);
+    am_named_put(stream->allocator);
     am_named_free(&stream->named);
 }
 

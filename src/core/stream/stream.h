@@ -34,6 +34,8 @@ struct am_stream {
     uint32_t custom_tag;
     uint32_t cache_op_info;
     struct am_settings limits; /* on the cores that its operators use */
+    struct am_named
+        *allocator; /* the program's, with a reference; core/pool/allocator.c */
     LIST_ENTRY(am_stream) all; /* of its device, newest first */
     uint64_t serial; /* grows with each stream; a walk remembers by it where it was */
 };
