@@ -69,12 +69,10 @@ static void attributes_find(const struct am_mapping *mapping, uintptr_t addr,
 aclError am_aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attributes)
 {
     aclrtPtrAttributes found = {.location.type = ACL_MEM_LOCATION_TYPE_UNREGISTERED};
-    struct am_mapping *mapping;
+    const struct am_mapping *mapping = am_mapping_find((uintptr_t)ptr);
 
-    mapping = am_mapping_get((uintptr_t)ptr);
     if (mapping != NULL) {
         attributes_find(mapping, (uintptr_t)ptr, &found);
-        am_mapping_put(mapping);
     } else if (am_host_is_registered(ptr)) {
         found.location.type = ACL_MEM_LOCATION_TYPE_HOST;
         found.pageSize = 4096;
@@ -85,18 +83,15 @@ aclError am_aclrtPointerGetAttributes(const void *ptr, aclrtPtrAttributes *attri
 
 aclError am_aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize)
 {
-    struct am_mapping *mapping;
+    const struct am_mapping *mapping = am_mapping_find((uintptr_t)ptr);
     struct am_bounds bounds;
-    bool is_found;
 
     AM_REQUIRE(pbase != NULL || psize != NULL, ACL_ERROR_INVALID_PARAM,
                "pbase and psize are both NULL");
-    mapping = am_mapping_get((uintptr_t)ptr);
     AM_REQUIRE(mapping != NULL, ACL_ERROR_RT_PARAM_INVALID, "nothing is mapped at %p",
                ptr);
-    is_found = am_mapping_block(mapping, (uintptr_t)ptr, &bounds);
-    am_mapping_put(mapping);
-    AM_REQUIRE(is_found, ACL_ERROR_RT_PARAM_INVALID, "no block is allocated at %p", ptr);
+    AM_REQUIRE(am_mapping_block(mapping, (uintptr_t)ptr, &bounds),
+               ACL_ERROR_RT_PARAM_INVALID, "no block is allocated at %p", ptr);
     if (pbase != NULL)
         *pbase = (void *)bounds.start;
     if (psize != NULL)
@@ -107,16 +102,12 @@ aclError am_aclrtMemGetAddressRange(void *ptr, void **pbase, size_t *psize)
 /* Whether addr is memory of one of the kinds in types. */
 static bool address_fits(const void *addr, uint32_t types)
 {
-    struct am_mapping *mapping = am_mapping_get((uintptr_t)addr);
+    const struct am_mapping *mapping = am_mapping_find((uintptr_t)addr);
     const struct am_owner *owner;
     struct am_bounds bounds;
-    bool is_device = false;
+    bool is_device = mapping != NULL && mapping->device >= 0 &&
+                     am_mapping_block(mapping, (uintptr_t)addr, &bounds);
 
-    if (mapping != NULL) {
-        is_device =
-            mapping->device >= 0 && am_mapping_block(mapping, (uintptr_t)addr, &bounds);
-        am_mapping_put(mapping);
-    }
     return ((types & ACL_RT_MEM_TYPE_DEV) && is_device) ||
            ((types & ACL_RT_MEM_TYPE_RSVD) &&
             am_vspace_is_reserved((uintptr_t)addr, 1, &owner) && owner == NULL);

@@ -69,74 +69,68 @@ int am_address_prepare(struct am_address_index *index, uintptr_t start, size_t s
     return rc == 0 ? edge_prepare(index, start + size) : rc;
 }
 
-/* Sets the part of the range that lies below one entry, which covers 2^shift bytes. */
-static void entry_set(am_address_entry *entry, unsigned shift, uintptr_t start,
-                      uintptr_t end, uintptr_t object)
+/* The entry of an address in a node, or in the top table if the node is 0. */
+static am_address_entry *part_of(struct am_address_index *index, uintptr_t node,
+                                 uintptr_t addr, unsigned shift)
 {
-    uintptr_t part = (uintptr_t)1 << (shift - 7);
+    return node == 0 ? &index->top[addr >> AM_ADDRESS_TOP_SHIFT]
+                     : am_address_part(node, addr, shift);
+}
 
-    if ((atomic_load_explicit(entry, memory_order_relaxed) & 1) == 0) {
-        atomic_store_explicit(entry, object, memory_order_release);
-        return;
-    }
-    for (uintptr_t at = start; at < end; at = am_align_up(at + 1, part)) {
-        uintptr_t next = am_align_up(at + 1, part);
+/* Sets the range, which lies in the node; each part of the node has 2^shift bytes. */
+static void parts_set(struct am_address_index *index, uintptr_t node, unsigned shift,
+                      uintptr_t start, uintptr_t end, uintptr_t object)
+{
+    uintptr_t next;
 
-        entry_set(finer(entry, at, shift - 7), shift - 7, at, next < end ? next : end,
-                  object);
+    for (uintptr_t at = start; at < end; at = next) {
+        am_address_entry *entry = part_of(index, node, at, shift);
+        uintptr_t was = atomic_load_explicit(entry, memory_order_relaxed);
+
+        next = am_align_up(at + 1, (size_t)1 << shift);
+        if (next > end)
+            next = end;
+        if ((was & 1) == 0) {
+            atomic_store_explicit(entry, object, memory_order_release);
+            continue;
+        }
+        parts_set(index, was, shift - 7, at, next, object);
+        if (object == 0)
+            entry_prune(entry);
     }
-    if (object == 0)
-        entry_prune(entry);
 }
 
 void am_address_set(struct am_address_index *index, uintptr_t start, size_t size,
                     void *object)
 {
-    uintptr_t part = (uintptr_t)1 << AM_ADDRESS_TOP_SHIFT;
-    uintptr_t end = start + size;
-
     am_assert(am_is_aligned(start | size, AM_CHUNK) && ((uintptr_t)object & 1) == 0);
-    for (uintptr_t at = start; at < end; at = am_align_up(at + 1, part)) {
-        uintptr_t next = am_align_up(at + 1, part);
-
-        entry_set(&index->top[at >> AM_ADDRESS_TOP_SHIFT], AM_ADDRESS_TOP_SHIFT, at,
-                  next < end ? next : end, (uintptr_t)object);
-    }
+    parts_set(index, 0, AM_ADDRESS_TOP_SHIFT, start, start + size, (uintptr_t)object);
 }
 
-static void *entry_first(am_address_entry *entry, unsigned shift, uintptr_t start,
-                         uintptr_t last)
+static void *parts_first(struct am_address_index *index, uintptr_t node, unsigned shift,
+                         uintptr_t start, uintptr_t last)
 {
-    uintptr_t value = atomic_load_explicit(entry, memory_order_acquire);
-    uintptr_t part = (uintptr_t)1 << (shift - 7);
+    uintptr_t part = (uintptr_t)1 << shift;
     void *found = NULL;
 
-    if ((value & 1) == 0)
-        return (void *)value;
     for (uintptr_t at = start; found == NULL && at <= last;
          at = am_align_up(at + 1, part)) {
         uintptr_t end = at | (part - 1);
+        uintptr_t value =
+            atomic_load_explicit(part_of(index, node, at, shift), memory_order_acquire);
 
-        found = entry_first(am_address_part(value, at, shift - 7), shift - 7, at,
-                            end < last ? end : last);
+        found = (value & 1) == 0
+                    ? (void *)value
+                    : parts_first(index, value, shift - 7, at, end < last ? end : last);
     }
     return found;
 }
 
 void *am_address_first(struct am_address_index *index, uintptr_t start, size_t size)
 {
-    uintptr_t part = (uintptr_t)1 << AM_ADDRESS_TOP_SHIFT;
     uintptr_t last = start + size - 1;
-    void *found = NULL;
 
     if (last >> AM_ADDRESS_BITS != 0)
         last = ((uintptr_t)1 << AM_ADDRESS_BITS) - 1;
-    for (uintptr_t at = start; found == NULL && at <= last;
-         at = am_align_up(at + 1, part)) {
-        uintptr_t end = at | (part - 1);
-
-        found = entry_first(&index->top[at >> AM_ADDRESS_TOP_SHIFT], AM_ADDRESS_TOP_SHIFT,
-                            at, end < last ? end : last);
-    }
-    return found;
+    return parts_first(index, 0, AM_ADDRESS_TOP_SHIFT, start, last);
 }

@@ -37,9 +37,4 @@ void am_classes_init(struct am_classes *classes, size_t page)
             c++;
         classes->by_64[i] = (uint8_t)c;
     }
-    for (size_t count = 31; count >= 2; count--) {
-        while (AM_CHUNK / classes->size[c] > count)
-            c++;
-        classes->by_count[count] = (uint8_t)c;
-    }
 }

@@ -25,8 +25,8 @@
 struct am_classes {
     unsigned n;
     uint32_t size[AM_CLASSES_MAX];
-    uint8_t by_64[1024];  /* the class for n * 64 + 1 to n * 64 + 64 bytes */
-    uint8_t by_count[32]; /* the first class of which at most n fit into a chunk */
+    /* the class for n * 64 + 1 to n * 64 + 64 bytes */
+    uint8_t by_64[AM_SMALL_MAX / AM_BLOCK_ALIGN];
 };
 
 void am_classes_init(struct am_classes *classes, size_t page);
@@ -34,14 +34,7 @@ void am_classes_init(struct am_classes *classes, size_t page);
 /* The smallest class that holds size bytes, 1 to AM_SMALL_MAX. */
 static inline unsigned am_class_of(const struct am_classes *classes, size_t size)
 {
-    unsigned c;
-
-    if (size <= 64 * AM_KIB)
-        return classes->by_64[(size - 1) / AM_BLOCK_ALIGN];
-    c = classes->by_count[AM_CHUNK / size];
-    while (classes->size[c] < size)
-        c++;
-    return c;
+    return classes->by_64[(size - 1) / AM_BLOCK_ALIGN];
 }
 
 #endif

@@ -159,7 +159,7 @@ aclError am_host_free(void *addr)
 static bool is_ours_on_host(const void *addr, size_t size)
 {
     struct am_block_info info;
-    struct am_mapping *mapping;
+    const struct am_mapping *mapping;
     uintptr_t at = (uintptr_t)addr;
 
     if (am_heap_find(addr, &info))
@@ -167,16 +167,11 @@ static bool is_ours_on_host(const void *addr, size_t size)
                size <= info.bounds.size - (at - info.bounds.start);
     while (size > 0) {
         size_t left;
-        bool is_host;
 
-        mapping = am_mapping_get(at);
-        if (mapping == NULL)
+        mapping = am_mapping_find(at);
+        if (mapping == NULL || mapping->owner != NULL || mapping->device >= 0)
             return false;
         left = mapping->size - (at - mapping->start);
-        is_host = mapping->owner == NULL && mapping->phys->domain->device < 0;
-        am_mapping_put(mapping);
-        if (!is_host)
-            return false;
         at += left;
         size = size > left ? size - left : 0;
     }

@@ -86,12 +86,10 @@ static void chunks_set(struct am_reservation *r, const struct am_mapping *mappin
 /* Unmaps where the caller cannot fail; false: the memory stays visible there. */
 static bool mapping_unbind(const struct am_mapping *mapping)
 {
-    struct am_capture before = am_error_hush();
     struct am_mem *mem = &mapping->phys->mem;
-    aclError rc = mem->bank->ops->unmap((void *)mapping->start, mapping->size, mem);
 
-    am_error_capture_end(before);
-    return rc == ACL_SUCCESS;
+    return AM_HUSHED(mem->bank->ops->unmap((void *)mapping->start, mapping->size, mem)) ==
+           ACL_SUCCESS;
 }
 
 void am_mapping_put(struct am_mapping *mapping)

@@ -67,13 +67,10 @@ static aclError size_round(size_t size, size_t granularity, size_t *ret_size)
 static aclError device_take(struct am_domain *domain, struct am_bank *bank, size_t size,
                             int node, struct am_mem *mem)
 {
-    char why[1024];
-    struct am_capture before = am_error_capture(why, sizeof why);
-    aclError rc;
+    char why[1024] = "";
+    aclError rc =
+        AM_CAPTURED(why, sizeof why, bank->ops->mem_create(bank, size, node, mem));
 
-    why[0] = '\0';
-    rc = bank->ops->mem_create(bank, size, node, mem);
-    am_error_capture_end(before);
     if (rc == ACL_ERROR_RT_MEMORY_ALLOCATION && am_domain_trim(domain))
         return bank->ops->mem_create(bank, size, node, mem);
     AM_REQUIRE(rc == ACL_SUCCESS, rc, "%s", am_error_text(why));

@@ -73,17 +73,14 @@ static struct {
 static void region_open_locked(const struct am_backend_ops *backend)
     AM_REQUIRES(am_vspace.lock)
 {
-    struct am_capture before;
     void *start;
 
-    before = am_error_hush();
-    if (backend->reserve_own(REGION_SIZE, AM_GIB, &start) == ACL_SUCCESS) {
+    if (AM_HUSHED(backend->reserve_own(REGION_SIZE, AM_GIB, &start)) == ACL_SUCCESS) {
         region.start = (uintptr_t)start;
         region.size = REGION_SIZE;
         region.next = region.start;
         region.end = region.start;
     }
-    am_error_capture_end(before);
     region.backend = backend;
 }
 
