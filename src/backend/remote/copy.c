@@ -37,7 +37,6 @@ enum piece_state { PIECE_FREE, PIECE_GET, PIECE_PUT };
 
 struct piece {
     enum piece_state state;
-    uint32_t id; /* of the request */
     struct am_cursor to;
     size_t size;
 };
@@ -142,6 +141,24 @@ static struct am_span cursor_span(const struct am_cursor *cursor, size_t size)
     return span;
 }
 
+/* The bytes that one span on each side has next, and at most `most`; they are taken. */
+static size_t bytes_take(struct copy *c, size_t most, struct am_cursor *ret_to,
+                         struct am_cursor *ret_from)
+{
+    size_t size = most < c->left ? most : c->left;
+
+    if (size > c->to.span->size - c->to.at)
+        size = c->to.span->size - c->to.at;
+    if (!c->is_fill && size > c->from.span->size - c->from.at)
+        size = c->from.span->size - c->from.at;
+    *ret_to = c->to;
+    *ret_from = c->from;
+    c->left -= size;
+    c->to.at += size;
+    c->from.at += size;
+    return size;
+}
+
 static unsigned piece_slot(const struct copy *c, const struct piece *piece)
 {
     return c->channel * AM_PORT_CHANNEL_SLOTS + (unsigned)(piece - c->pieces);
@@ -187,8 +204,7 @@ static void piece_begin(struct copy *c, struct piece *piece, enum piece_state st
     am_lock(&am_remote.lock);
     if (am_remote.state == AM_REMOTE_UP && am_remote.session == c->session &&
         am_remote.generation == remote->mem->impl[AM_REMOTE_GENERATION]) {
-        message.id = piece->id = am_remote_id_locked() + index;
-        slot->id = piece->id;
+        message.id = slot->id = am_remote_id_locked() + index;
         slot->error = ACL_SUCCESS;
         slot->is_moving = true;
         rc = am_remote_post_locked(&message, -1);
@@ -215,24 +231,10 @@ static void slot_fill(const struct copy *c, const struct am_span *slot)
         words[i] = c->value;
 }
 
-/* The size of the next piece: within one span on each side. */
-static size_t piece_size(struct copy *c)
-{
-    size_t size = c->size / PIECES_AIM;
-
-    size = size < PIECE_MIN ? PIECE_MIN : size > PIECE_MAX ? PIECE_MAX : size;
-    if (size > c->left)
-        size = c->left;
-    if (size > c->to.span->size - c->to.at)
-        size = c->to.span->size - c->to.at;
-    if (!c->is_fill && size > c->from.span->size - c->from.at)
-        size = c->from.span->size - c->from.at;
-    return size;
-}
-
 /* Begins the next piece, of which one side at least is remote. */
 static void piece_start(struct copy *c)
 {
+    size_t aim = c->size / PIECES_AIM;
     struct piece *piece = c->pieces;
     struct am_cursor from;
     struct am_span remote, slot;
@@ -240,12 +242,8 @@ static void piece_start(struct copy *c)
 
     while (piece->state != PIECE_FREE)
         piece++;
-    piece->size = piece_size(c);
-    piece->to = c->to;
-    from = c->from;
-    c->left -= piece->size;
-    c->to.at += piece->size;
-    c->from.at += piece->size;
+    aim = aim < PIECE_MIN ? PIECE_MIN : aim > PIECE_MAX ? PIECE_MAX : aim;
+    piece->size = bytes_take(c, aim, &piece->to, &from);
     c->n_busy++;
     if (!c->is_fill && is_remote(from.span)) {
         remote = cursor_span(&from, piece->size);
@@ -269,20 +267,12 @@ static void piece_start(struct copy *c)
 /* A piece of which both sides are local. */
 static void piece_copy_local(struct copy *c)
 {
-    size_t size = c->left;
-    struct am_span to;
-    aclError rc;
+    struct am_cursor to, from;
+    size_t size = bytes_take(c, c->left, &to, &from);
+    struct am_span span = cursor_span(&to, size);
+    aclError rc = c->is_fill ? am_remote.local->fill(&span, size, c->value, c->width)
+                             : am_remote.local->copy(&span, 0, from.span, from.at, size);
 
-    if (size > c->to.span->size - c->to.at)
-        size = c->to.span->size - c->to.at;
-    if (!c->is_fill && size > c->from.span->size - c->from.at)
-        size = c->from.span->size - c->from.at;
-    to = cursor_span(&c->to, size);
-    rc = c->is_fill ? am_remote.local->fill(&to, size, c->value, c->width)
-                    : am_remote.local->copy(&to, 0, c->from.span, c->from.at, size);
-    c->left -= size;
-    c->to.at += size;
-    c->from.at += size;
     if (rc != ACL_SUCCESS)
         copy_fail(c, rc, NULL);
 }
@@ -315,7 +305,7 @@ static void pieces_collect(struct copy *c)
 
         if (piece->state == PIECE_FREE)
             continue;
-        if (atomic_load(&doorbells(c->session)->done[index]) == piece->id) {
+        if (atomic_load(&doorbells(c->session)->done[index]) == slot->id) {
             slot->is_moving = false;
             atomic_fetch_add(&am_remote.n_moved, 1);
             piece_finish(c, piece);
