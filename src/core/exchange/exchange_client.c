@@ -372,8 +372,6 @@ aclError am_import_fetch(enum am_share_kind kind, const struct am_share_handle *
     unsigned depth;
     aclError rc;
 
-    if (error == EMFILE && am_limit_raise(RLIMIT_NOFILE))
-        error = -am_export_table_take(kind, share, ret_reply);
     if (error == 0)
         return ACL_SUCCESS;
     if (error != ENOENT)

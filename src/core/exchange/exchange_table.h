@@ -9,6 +9,7 @@
 
 #include "base/process.h"
 #include "core/exchange/exchange.h"
+
 /* `name` is what the numbers begin with: 24 bits. */
 aclError am_export_table_add(uint32_t name, const struct am_export *what,
                              struct am_share_handle *ret_share);
