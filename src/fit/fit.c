@@ -9,8 +9,6 @@
 /* So large a part of the held pages has to be idle before a block takes some unasked. */
 #define MANY 8
 
-/* Records that are allocated together. */
-#define N_RECORDS 64u
 #define BLOCK_SIZE ((sizeof(struct am_fit_block) + LINE - 1) / LINE * LINE)
 
 struct am_fit *am_fit_create(const struct am_fit_config *config,
@@ -32,12 +30,32 @@ struct am_fit *am_fit_create(const struct am_fit_config *config,
     return fit;
 }
 
+/* Records begin at cache lines, and so do the caller's bytes. */
+static struct am_fit_block *block_take(struct am_fit *fit)
+{
+    size_t size = BLOCK_SIZE + am_align_up(fit->config.extra, LINE);
+    struct am_fit_block *block = fit->spare;
+
+    if (block != NULL) {
+        fit->spare = block->next;
+        return block;
+    }
+    block = am_sys_aligned_alloc(LINE, size);
+    return block != NULL ? memset(block, 0, size) : NULL;
+}
+
+static void block_give(struct am_fit *fit, struct am_fit_block *block)
+{
+    block->next = fit->spare;
+    fit->spare = block;
+}
+
 void am_fit_destroy(struct am_fit *fit)
 {
     struct am_fit_frame *frame;
     struct am_fit_area *area;
+    struct am_fit_block *block;
     struct am_fit_page *page;
-    struct am_fit_slab *slab;
 
     if (fit == NULL)
         return;
@@ -53,6 +71,10 @@ void am_fit_destroy(struct am_fit *fit)
                 LIST_INSERT_HEAD(&fit->loose, page->frame, link);
             }
         }
+        while ((block = area->head.next) != NULL) {
+            block_remove(block);
+            block_give(fit, block);
+        }
         am_fit_area_destroy(fit, area);
     }
     /* Only now: places in several areas may have mapped one. */
@@ -61,43 +83,11 @@ void am_fit_destroy(struct am_fit *fit)
         fit->ops->destroy(fit->ctx, frame->memory);
         free(frame);
     }
-    while ((slab = fit->slabs) != NULL) {
-        fit->slabs = slab->next;
-        free(slab);
+    while ((block = fit->spare) != NULL) {
+        fit->spare = block->next;
+        free(block);
     }
     free(fit);
-}
-
-/* Records begin at cache lines, and so do the caller's bytes. */
-static struct am_fit_block *block_take(struct am_fit *fit)
-{
-    size_t stride = BLOCK_SIZE + am_align_up(fit->config.extra, LINE);
-    struct am_fit_block *block = fit->spare;
-
-    if (block == NULL) {
-        struct am_fit_slab *slab = am_sys_calloc(1, 2 * LINE + N_RECORDS * stride);
-        char *first;
-
-        if (slab == NULL)
-            return NULL;
-        slab->next = fit->slabs;
-        fit->slabs = slab;
-        first = (char *)slab + LINE;
-        first += -(uintptr_t)first % LINE;
-        for (size_t i = N_RECORDS; i-- > 0;) {
-            block = (struct am_fit_block *)(first + i * stride);
-            block->area = (struct am_fit_area *)fit->spare;
-            fit->spare = block;
-        }
-    }
-    fit->spare = (struct am_fit_block *)block->area;
-    return block;
-}
-
-static void block_give(struct am_fit *fit, struct am_fit_block *block)
-{
-    block->area = (struct am_fit_area *)fit->spare;
-    fit->spare = block;
 }
 
 /* What the rest of a gap has to know of a page in which a block comes to live. */

@@ -94,10 +94,6 @@ struct am_fit_area {
     uint64_t *mapped;          /* a bit for each page with a frame */
 };
 
-struct am_fit_slab {
-    struct am_fit_slab *next;
-};
-
 struct am_fit {
     struct am_fit_config config;
     const struct am_fit_ops *ops;
@@ -115,8 +111,7 @@ struct am_fit {
     struct am_fit_pages aliases;
     LIST_HEAD(, am_fit_frame) loose; /* without an owner */
     struct am_fit_use late;          /* found in this placement: not over yet */
-    struct am_fit_slab *slabs;
-    struct am_fit_block *spare; /* a list through area */
+    struct am_fit_block *spare;      /* records without a block: a list through next */
     struct am_fit_stats stats;
 };
 
