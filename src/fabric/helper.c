@@ -113,16 +113,15 @@ static void export_take(const struct am_port_message *message, int fd)
                          "the fabric process has no memory for an export");
 }
 
-void am_helper_scratch(void)
+/* The memory that aclmem fabric ping measures with. */
+static void scratch_add(void)
 {
     static const struct am_port_export spec = {.ticket.number = AM_FRAME_SCRATCH,
                                                .is_open = 1};
 
-    if (!am_helper.has_scratch)
-        am_helper.has_scratch =
-            export_add(mmap(NULL, AM_FRAME_SCRATCH_SIZE, PROT_READ | PROT_WRITE,
-                            MAP_SHARED | MAP_ANONYMOUS, -1, 0),
-                       AM_FRAME_SCRATCH_SIZE, &spec);
+    export_add(mmap(NULL, AM_FRAME_SCRATCH_SIZE, PROT_READ | PROT_WRITE,
+                    MAP_SHARED | MAP_ANONYMOUS, -1, 0),
+               AM_FRAME_SCRATCH_SIZE, &spec);
 }
 
 static void trust_take(const struct am_port_message *message)
@@ -315,8 +314,11 @@ static void protection_describe(bool has_landlock, char *text, size_t size)
 {
     const struct am_listen *listening = am_helper.listening;
     int n_shown = listening->error == 0 ? 1 : listening->n;
-    size_t n = (size_t)snprintf(text, size, "UCX listens at");
+    FILE *out = fmemopen(text, size, "w");
 
+    if (out == NULL)
+        return;
+    fprintf(out, "UCX listens at");
     for (int i = 0; i < n_shown; i++) {
         struct sockaddr_in address = {0};
         socklen_t length = sizeof address;
@@ -324,22 +326,20 @@ static void protection_describe(bool has_landlock, char *text, size_t size)
 
         getsockname(listening->fds[i], (struct sockaddr *)&address, &length);
         inet_ntop(AF_INET, &address.sin_addr, number, sizeof number);
-        n += (size_t)snprintf(text + n, n < size ? size - n : 0, " %s:%u", number,
-                              ntohs(address.sin_port));
+        fprintf(out, " %s:%u", number, ntohs(address.sin_port));
     }
     if (listening->error != 0)
-        n += (size_t)snprintf(text + n, n < size ? size - n : 0,
-                              ", open to every address: the kernel takes no filter (%s); "
-                              "close these ports to strangers",
-                              strerror(listening->error));
+        fprintf(out,
+                ", open to every address: the kernel takes no filter (%s); "
+                "close these ports to strangers",
+                strerror(listening->error));
     else
-        n += (size_t)snprintf(text + n, n < size ? size - n : 0,
-                              ", for peers that proved the key");
+        fprintf(out, ", for peers that proved the key");
     if (!has_landlock)
-        snprintf(
-            text + n, n < size ? size - n : 0,
-            "; the kernel has no Landlock: a peer that takes over the fabric process "
-            "can read the files of this user");
+        fprintf(out,
+                "; the kernel has no Landlock: a peer that takes over the fabric process "
+                "can read the files of this user");
+    fclose(out);
 }
 
 static void key_take(const struct am_port_message *message, int fd)
@@ -524,6 +524,7 @@ aclmem_fabric_serve(int socket, const struct am_listen *listening)
     am_helper.program.fd = -1;
     am_helper.records = -1;
     am_registry_init(&am_helper.registry, 0, export_freed);
+    scratch_add();
     TAILQ_INIT(&am_helper.peers);
     TAILQ_INIT(&am_helper.ending);
     am_helper_watch(&am_helper.port, EPOLLIN, true);

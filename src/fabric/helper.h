@@ -124,7 +124,6 @@ struct am_helper {
     bool is_up;
     bool is_replaying; /* until AM_PORT_READY: no connection is accepted */
     bool is_listening; /* the loop waits for the listener */
-    bool has_scratch;  /* am_helper_scratch() */
     uint8_t *area;
     uint64_t timeout_ns;
     struct am_link_keys keys;
@@ -166,9 +165,6 @@ void am_helper_refuse(uint32_t request, int32_t status, const char *fmt, ...)
 
 /* Ends this process if the program has ended. */
 void am_helper_check_program(void);
-
-/* Creates the memory AM_FRAME_SCRATCH, unless it exists. */
-void am_helper_scratch(void);
 
 /* peer.c */
 void am_peer_import(const struct am_port_message *message);

@@ -166,8 +166,6 @@ static void importer_frame(struct am_peer *peer, const struct am_frame *frame)
     switch (frame->kind) {
     case AM_FRAME_IMPORT:
         source_admit(peer, frame->import.source);
-        if (frame->import.ticket.number == AM_FRAME_SCRATCH)
-            am_helper_scratch();
         am_registry_import(&am_helper.registry, peer->importer, frame, &reply);
         am_peer_send(peer, &reply);
         return;
