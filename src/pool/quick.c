@@ -37,11 +37,6 @@ void pool_quick_destroy(aclmem_pool *pool)
         free(pool->stripes[i].heads);
 }
 
-static struct pool_shard *shard_of(aclmem_pool *pool, unsigned slot)
-{
-    return &pool->shards[slot];
-}
-
 static unsigned bucket_of(size_t size)
 {
     return (unsigned)(size * 0x9e3779b97f4a7c15 >> 57);
@@ -73,7 +68,7 @@ static void shard_count(struct pool_shard *shard, size_t asked, int sign)
 
 void pool_count(aclmem_pool *pool, struct pool_block *block, int sign)
 {
-    struct pool_shard *shard = shard_of(pool, block->slot);
+    struct pool_shard *shard = &pool->shards[block->slot];
 
     am_latch_take(&shard->latch);
     shard_count(shard, block->asked, sign);
@@ -142,14 +137,14 @@ static APART struct pool_block *shard_take(struct pool_shard *shard,
 struct pool_block *pool_quick_take(aclmem_pool *pool, unsigned slot, size_t size,
                                    size_t asked, uint32_t tag)
 {
-    struct pool_shard *shard = shard_of(pool, slot);
+    struct pool_shard *shard = &pool->shards[slot];
 
     return shard_take(shard, kept_of(pool, shard, size), size, asked, tag);
 }
 
 struct pool_use pool_use_of(aclmem_pool *pool, struct pool_block *block)
 {
-    struct pool_shard *shard = shard_of(pool, block->slot);
+    struct pool_shard *shard = &pool->shards[block->slot];
     struct pool_use use;
 
     am_latch_take(&shard->latch);
@@ -160,7 +155,7 @@ struct pool_use pool_use_of(aclmem_pool *pool, struct pool_block *block)
 
 void pool_sleep_take(aclmem_pool *pool, struct pool_block *block, uint32_t tag)
 {
-    struct pool_shard *shard = shard_of(pool, block->slot);
+    struct pool_shard *shard = &pool->shards[block->slot];
     int live = BLOCK_LIVE;
 
     am_latch_take(&shard->latch);
@@ -187,7 +182,7 @@ shard_give(struct pool_shard *shard, struct pool_kept *kept, struct pool_block *
 
 struct pool_block *pool_quick_give(aclmem_pool *pool, struct pool_block *block)
 {
-    struct pool_shard *shard = shard_of(pool, block->slot);
+    struct pool_shard *shard = &pool->shards[block->slot];
 
     return shard_give(shard, kept_of(pool, shard, block->size), block);
 }
@@ -201,7 +196,7 @@ uint64_t pool_sample_locked(aclmem_pool *pool, const struct pool_block *more)
         struct pool_shard *shard = &pool->shards[__builtin_ctzll(seen)];
 
         am_latch_take(&shard->latch);
-        if (more != NULL && shard == shard_of(pool, more->slot))
+        if (more != NULL && shard == &pool->shards[more->slot])
             shard_count(shard, more->asked, 1);
         live += shard->live;
         if (shard->is_busy) {
