@@ -17,6 +17,7 @@
 #define am_aclmdlRIExecuteAsync am_model_execute
 #define am_aclmdlRIGetTasksByStream am_model_tasks
 #define am_aclrtAllocatorDestroyDesc am_allocator_destroy
+#define am_aclrtAllocatorRegister am_allocator_register
 #define am_aclrtCtxGetCurrentDefaultStream am_stream_default
 #define am_aclrtDestroyContext am_context_destroy
 #define am_aclrtEventGetTimestamp am_event_time

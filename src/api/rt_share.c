@@ -41,18 +41,13 @@ static aclError share_read(enum am_share_kind kind, const void *handle,
     return ACL_SUCCESS;
 }
 
-/* The checks that both forms share, and the call. */
+/* is_open: any process of this user may import. */
 static aclError share_export(aclrtDrvMemHandle handle, enum am_share_kind kind,
-                             uint64_t flags, void *shareable)
+                             bool is_open, void *shareable)
 {
     struct am_share_handle share;
 
-    AM_REQUIRE((flags & ~ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION) == 0,
-               ACL_ERROR_INVALID_PARAM,
-               "flags is 0x%" PRIx64
-               "; it takes 0, or 1 to let any process of this user import",
-               flags);
-    AM_TRY(am_share_export(handle, kind, flags != 0, &share));
+    AM_TRY(am_share_export(handle, kind, is_open, &share));
     if (kind == AM_SHARE_FABRIC)
         return am_share_print_fabric(&share, shareable);
     *(uint64_t *)shareable = share.number;
@@ -76,7 +71,9 @@ aclError am_aclrtMemExportToShareableHandle(aclrtDrvMemHandle handle,
                "flags is 0x%" PRIx64
                "; editions before 8.3 take only 0 (ACLMEM_RULES=strict)",
                flags);
-    return share_export(handle, AM_SHARE_MEMORY, flags, shareableHandle);
+    return share_export(handle, AM_SHARE_MEMORY,
+                        flags == ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION,
+                        shareableHandle);
 }
 
 aclError am_aclrtMemExportToShareableHandleV2(aclrtDrvMemHandle handle, uint64_t flags,
@@ -86,7 +83,9 @@ aclError am_aclrtMemExportToShareableHandleV2(aclrtDrvMemHandle handle, uint64_t
     enum am_share_kind kind = AM_SHARE_MEMORY;
 
     AM_TRY(type_kind(shareType, &kind));
-    return share_export(handle, kind, flags, shareableHandle);
+    return share_export(handle, kind,
+                        flags == ACL_RT_VMM_EXPORT_FLAG_DISABLE_PID_VALIDATION,
+                        shareableHandle);
 }
 
 aclError am_aclrtMemSetPidToShareableHandle(uint64_t shareableHandle, int32_t *pid,
@@ -148,12 +147,8 @@ aclError am_aclrtIpcMemGetExportKey(void *devPtr, size_t size, char *key, size_t
 {
     AM_REQUIRE(len == AM_KEY_SIZE, ACL_ERROR_INVALID_PARAM, "len is %zu; it takes %d",
                len, AM_KEY_SIZE);
-    AM_REQUIRE((flags & ~ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION) == 0,
-               ACL_ERROR_INVALID_PARAM,
-               "flags is 0x%" PRIx64
-               "; it takes 0, or 1 to let any process of this user import",
-               flags);
-    return am_key_export(devPtr, size, flags != 0, key);
+    return am_key_export(devPtr, size,
+                         flags == ACL_RT_IPC_MEM_EXPORT_FLAG_DISABLE_PID_VALIDATION, key);
 }
 
 aclError am_aclrtIpcMemSetImportPid(const char *key, int32_t *pid, size_t num)
@@ -205,14 +200,12 @@ aclError am_aclrtIpcMemImportPidInterServer(const char *key, aclrtServerPid *ser
 
 aclError am_aclrtIpcMemImportByKey(void **devPtr, const char *key, uint64_t flags)
 {
-    AM_REQUIRE((flags & ~ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS) == 0,
-               ACL_ERROR_INVALID_PARAM,
-               "flags is 0x%" PRIx64 "; it takes 0, or 1 to enable peer access", flags);
     AM_REQUIRE(flags == 0 || !am_setup.is_strict, ACL_ERROR_INVALID_PARAM,
                "flags is 0x%" PRIx64
                "; the 8.3 edition takes only 0 (ACLMEM_RULES=strict)",
                flags);
-    return am_key_import(key, flags != 0, devPtr);
+    return am_key_import(key, flags == ACL_RT_IPC_MEM_IMPORT_FLAG_ENABLE_PEER_ACCESS,
+                         devPtr);
 }
 
 /* Which of two links is used makes no difference here. */
