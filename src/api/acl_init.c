@@ -48,24 +48,19 @@ static void table_install(const struct am_api *table)
 AM_NO_LOCK_ANALYSIS static void fork_begin(void)
 {
     fork_has_lock = am_runtime_lock();
-    am_ledger_fork_begin();
-    am_error_fork_begin();
+    am_lock(&am_ledgers_lock);
+    am_lock(&am_error_lock);
 }
 
-AM_NO_LOCK_ANALYSIS static void fork_unlock(void)
+AM_NO_LOCK_ANALYSIS static void fork_end(void)
 {
+    am_unlock(&am_error_lock);
+    am_unlock(&am_ledgers_lock);
     if (fork_has_lock)
         am_unlock(&am_rt.lock);
 }
 
-static void fork_end(void)
-{
-    am_error_fork_end();
-    am_ledger_fork_end();
-    fork_unlock();
-}
-
-static void fork_end_in_child(void)
+AM_NO_LOCK_ANALYSIS static void fork_end_in_child(void)
 {
     if (am_rt.is_up || !fork_has_lock) {
         table_install(&am_api_forked);
@@ -74,9 +69,8 @@ static void fork_end_in_child(void)
         am_event_page_forget_all();
     }
     am_epoch_forget_threads();
-    am_error_fork_end();
-    am_ledger_fork_end_in_child();
-    fork_unlock();
+    am_ledger_forget_locked();
+    fork_end();
     if (!fork_has_lock) /* a thread of the parent has it */
         am_lock_init(&am_rt.lock, AM_RANK_RUNTIME, "runtime");
 }

@@ -45,8 +45,8 @@ static pthread_once_t error_once = PTHREAD_ONCE_INIT;
 static pthread_key_t error_key;
 static bool error_has_key; /* the process may be out of keys */
 static atomic_bool error_is_shared;
-static struct am_lock shared_lock = AM_LOCK_INIT(AM_RANK_LEAF, "messages");
-static struct messages shared; /* shared_lock */
+struct am_lock am_error_lock = AM_LOCK_INIT(AM_RANK_LEAF, "messages");
+static struct messages shared; /* am_error_lock */
 
 static const struct row {
     int code;
@@ -119,9 +119,9 @@ static void error_store(const char *message)
     struct messages *mine;
 
     if (error_is_shared) {
-        am_lock(&shared_lock);
+        am_lock(&am_error_lock);
         messages_add(&shared, message);
-        am_unlock(&shared_lock);
+        am_unlock(&am_error_lock);
         return;
     }
     mine = error_mine();
@@ -237,24 +237,10 @@ const char *am_error_take_messages(void)
         return NULL;
     if (!error_is_shared)
         return messages_take(mine, mine);
-    return AM_LOCKED(&shared_lock, messages_take(mine, &shared));
+    return AM_LOCKED(&am_error_lock, messages_take(mine, &shared));
 }
 
 void am_error_share_messages(bool is_shared)
 {
     error_is_shared = is_shared;
-}
-
-/* fork() runs between the two, so the lock is held when the first one returns. */
-void am_error_fork_begin(void) AM_ACQUIRE(shared_lock);
-void am_error_fork_end(void) AM_RELEASE(shared_lock);
-
-void am_error_fork_begin(void)
-{
-    am_lock(&shared_lock);
-}
-
-void am_error_fork_end(void)
-{
-    am_unlock(&shared_lock);
 }

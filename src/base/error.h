@@ -17,6 +17,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "base/lock.h"
 #include "base/log.h"
 
 /*
@@ -68,11 +69,10 @@ void am_error_aloud(bool is_on);
 void am_error_share_messages(bool is_shared);
 
 /*
- * Around fork: no other thread is in the middle of a message, so a child can say why it
+ * Held around fork: no other thread is in the middle of a message, so a child can say why it
  * is refused.
  */
-void am_error_fork_begin(void);
-void am_error_fork_end(void);
+extern struct am_lock am_error_lock;
 
 /*
  * From am_error_capture() to am_error_capture_end() this thread's messages go to `text`, the

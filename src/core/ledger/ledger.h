@@ -36,6 +36,7 @@
 
 #include "acl/acl_base.h"
 #include "base/epoch.h"
+#include "base/lock.h"
 
 struct am_ledger;
 
@@ -64,13 +65,9 @@ void am_ledger_put(struct am_ledger *ledger);
 /* Whether this is a private ledger. */
 bool am_ledger_is_private(const struct am_ledger *ledger);
 
-/*
- * In a child of fork: the parent's slot is not kept alive, and later writes have no effect.
- * The other two surround fork in the parent.
- */
-void am_ledger_fork_begin(void);
-void am_ledger_fork_end(void);
-void am_ledger_fork_end_in_child(void);
+extern struct am_lock am_ledgers_lock; /* held around fork */
+/* In a child of fork: the parent's slot is not kept alive, and later writes have no effect. */
+void am_ledger_forget_locked(void) AM_REQUIRES(am_ledgers_lock);
 
 /* ---- memory ---- */
 

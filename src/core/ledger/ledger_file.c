@@ -13,9 +13,9 @@
 #include "base/util.h"
 #include "core/ledger/rundir.h"
 
-/* The ledgers of this process, for fork. */
-static struct am_lock all_lock = AM_LOCK_INIT(AM_RANK_LEDGER, "ledgers");
-static LIST_HEAD(, am_ledger) all = LIST_HEAD_INITIALIZER(all); /* all_lock */
+struct am_lock am_ledgers_lock = AM_LOCK_INIT(AM_RANK_LEDGER, "ledgers");
+/* am_ledgers_lock; the ledgers of this process, for fork */
+static LIST_HEAD(, am_ledger) all = LIST_HEAD_INITIALIZER(all);
 
 /* ---- the file ---- */
 
@@ -325,9 +325,9 @@ aclError am_ledger_open(const struct am_ledger_config *config,
         free(ledger);
         return rc;
     }
-    am_lock(&all_lock);
+    am_lock(&am_ledgers_lock);
     LIST_INSERT_HEAD(&all, ledger, all);
-    am_unlock(&all_lock);
+    am_unlock(&am_ledgers_lock);
     *ret_ledger = ledger;
     return ACL_SUCCESS;
 }
@@ -343,9 +343,9 @@ void am_ledger_put(struct am_ledger *ledger)
 {
     if (ledger == NULL || !am_ref_drop(&ledger->refs))
         return;
-    am_lock(&all_lock);
+    am_lock(&am_ledgers_lock);
     LIST_REMOVE(ledger, all);
-    am_unlock(&all_lock);
+    am_unlock(&am_ledgers_lock);
     ledger_detach(ledger);
     am_lock_destroy(&ledger->lock);
     free(ledger->held);
@@ -359,26 +359,11 @@ bool am_ledger_is_private(const struct am_ledger *ledger)
 
 /* ---- fork ---- */
 
-/* fork() runs between these, so the lock is held when the functions return. */
-void am_ledger_fork_begin(void) AM_ACQUIRE(all_lock);
-void am_ledger_fork_end(void) AM_RELEASE(all_lock);
-void am_ledger_fork_end_in_child(void) AM_RELEASE(all_lock);
-
-void am_ledger_fork_begin(void)
-{
-    am_lock(&all_lock);
-}
-
-void am_ledger_fork_end(void)
-{
-    am_unlock(&all_lock);
-}
-
 /*
  * The locks belong to the open file, which a child inherits: it must close the file, or
  * its parent would seem to live on.
  */
-void am_ledger_fork_end_in_child(void)
+void am_ledger_forget_locked(void)
 {
     struct am_ledger *ledger;
 
@@ -392,5 +377,4 @@ void am_ledger_fork_end_in_child(void)
                  0) == MAP_FAILED)
             am_log(AM_LOG_ERROR, "a forked child could not detach from the ledger: %m");
     }
-    am_unlock(&all_lock);
 }
