@@ -167,7 +167,7 @@ static bool launched_collect(void)
 /* Once, before anything is up. */
 static void runtime_init(void)
 {
-    am_domain_set_collect(launched_collect);
+    am_reclaim = (struct am_reclaim){am_heap_idle, am_heap_trim, launched_collect};
     am_sched_init(&am_sched);
 }
 

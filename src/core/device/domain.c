@@ -12,13 +12,7 @@
 #include "base/sys.h"
 #include "base/util.h"
 
-/* Set before the first domain is created. */
-static bool (*collect)(void);
-
-void am_domain_set_collect(bool (*hook)(void))
-{
-    collect = hook;
-}
+struct am_reclaim am_reclaim;
 
 bool am_domain_shares_gpu(const struct am_domain *domain, const struct am_domain *other)
 {
@@ -33,14 +27,14 @@ bool am_domain_shares_gpu(const struct am_domain *domain, const struct am_domain
 
 size_t am_domain_idle(struct am_domain *domain)
 {
-    return domain->reclaim != NULL ? domain->reclaim->idle(domain) : 0;
+    return am_reclaim.idle != NULL ? am_reclaim.idle(domain) : 0;
 }
 
 bool am_domain_trim(struct am_domain *domain)
 {
-    bool has_any = collect != NULL && collect();
+    bool has_any = am_reclaim.collect != NULL && am_reclaim.collect();
 
-    return (domain->reclaim != NULL && domain->reclaim->trim(domain)) || has_any;
+    return (am_reclaim.trim != NULL && am_reclaim.trim(domain)) || has_any;
 }
 
 #define CLOSED 1u /* in `entered` */
@@ -185,7 +179,7 @@ aclError am_domain_charge(struct am_domain *domain, size_t size, size_t asked)
 {
     AM_TRY(am_domain_use(domain));
     if (am_ledger_charge(domain->ledger, domain->column, size) ||
-        (size <= domain->capacity && collect != NULL && collect() &&
+        (size <= domain->capacity && am_reclaim.collect != NULL && am_reclaim.collect() &&
          am_ledger_charge(domain->ledger, domain->column, size)))
         return ACL_SUCCESS;
     return domain_fail(domain, size, asked);

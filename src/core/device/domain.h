@@ -24,8 +24,6 @@
 /* Pinned memory is the program's own to touch, whatever the domain's other memory is. */
 enum am_bank_kind { AM_BANK_MAIN, AM_BANK_PINNED, AM_BANK_COUNT };
 
-struct am_reclaim;
-
 /* Twice the number of physes that threads of a shard entered, and a bit: closed. */
 struct am_domain_shard {
     _Alignas(AM_SHARD_STRIDE) atomic_uint entered;
@@ -38,8 +36,7 @@ struct am_domain {
     size_t capacity;
     struct am_ledger *ledger; /* of the host: a private one */
     int32_t column;           /* in the ledger: the driver's id, or 0 for the host */
-    const struct am_reclaim *reclaim; /* NULL: no heap */
-    bool is_isolated; /* the options of the library's start, for the bank */
+    bool is_isolated;         /* the options of the library's start, for the bank */
     bool commit_now;
     _Atomic(struct am_bank *) bank[AM_BANK_COUNT]; /* NULL until it is needed */
     struct am_lock lock;                           /* acquired to open a bank */
@@ -74,21 +71,19 @@ aclError am_domain_charge(struct am_domain *domain, size_t size, size_t asked);
 void am_domain_uncharge(struct am_domain *domain, unsigned shard, size_t size);
 
 /*
- * Memory that the heaps keep for reuse: it is not charged, but a real device has less free
- * memory.  A heap that opens a domain sets how to count it and how to free it.
+ * Memory that is not in use and not free: heaps keep some for reuse, without a charge, and work
+ * that a device has done keeps what the program has freed until a thread asks the device.
+ * Set before the first domain is created.
  */
 struct am_reclaim {
-    size_t (*idle)(struct am_domain *domain); /* bytes */
+    size_t (*idle)(struct am_domain *domain); /* bytes that heaps keep */
     bool (*trim)(struct am_domain *domain);   /* frees them; false: there were none */
+    bool (*collect)(void); /* asks the devices; false: no work was done since */
 };
-/*
- * Work that a device has done may keep memory that the program has freed, until a thread
- * asks the device.  Streams register how to ask; false: no work was done since.
- */
-void am_domain_set_collect(bool (*collect)(void));
+extern struct am_reclaim am_reclaim;
 /* Whether both devices are on one GPU (ACLMEM_DEVICES above the number of GPUs). */
 bool am_domain_shares_gpu(const struct am_domain *domain, const struct am_domain *other);
-/* Both, for all devices on the GPU of the domain. */
+/* What heaps keep, and freeing all of it, for all devices on the GPU of the domain. */
 size_t am_domain_idle(struct am_domain *domain);
 bool am_domain_trim(struct am_domain *domain);
 

@@ -505,13 +505,10 @@ static void heap_open(struct am_domain *domain, enum am_heap_kind kind)
     heap->domain = domain;
 }
 
-static const struct am_reclaim heap_reclaim;
-
 void am_heap_open(struct am_domain *domain)
 {
     bool is_rc = (am_setup.product->features & AM_PRODUCT_RC) != 0;
 
-    domain->reclaim = &heap_reclaim;
     if (domain->device >= 0)
         heap_open(domain, AM_HEAP_DEVICE);
     if (domain->device < 0 || is_rc)
@@ -578,7 +575,7 @@ static bool heap_is_on(const struct am_heap *heap, const struct am_domain *domai
     return own != NULL && am_domain_shares_gpu(own, domain);
 }
 
-static bool domain_trim(struct am_domain *domain)
+bool am_heap_trim(struct am_domain *domain)
 {
     bool has_any = false;
 
@@ -587,7 +584,7 @@ static bool domain_trim(struct am_domain *domain)
     return has_any;
 }
 
-static size_t domain_idle(struct am_domain *domain)
+size_t am_heap_idle(struct am_domain *domain)
 {
     size_t size = 0;
 
@@ -596,8 +593,6 @@ static size_t domain_idle(struct am_domain *domain)
             size += am_heaps[i].shards[j].idle_size;
     return size;
 }
-
-static const struct am_reclaim heap_reclaim = {.idle = domain_idle, .trim = domain_trim};
 
 static uint64_t shard_count(struct am_heap_shard *shard, uint64_t *size)
 {

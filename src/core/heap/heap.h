@@ -55,6 +55,10 @@ void am_heap_open(struct am_domain *domain);
 /* Frees all of the heaps, which are closed with is_closed. */
 void am_heap_kill(struct am_domain *domain, bool is_closed);
 
+/* For am_reclaim: the idle runs of the heaps on the device of a domain. */
+size_t am_heap_idle(struct am_domain *domain);
+bool am_heap_trim(struct am_domain *domain);
+
 #define AM_HEAP_PAD 32 /* bytes that aclrtMalloc adds on most products */
 
 /*
