@@ -54,18 +54,17 @@ aclError am_aclrtSetDeviceSatMode(aclrtFloatOverflowMode mode)
                "%s have no infinities and NaNs, so they do not support "
                "ACL_RT_OVERFLOW_MODE_INFNAN",
                am_setup.product->title);
-    device->sat_mode = (int32_t)mode;
+    am_settings_set(&device->sat_mode, 0, mode);
     return ACL_SUCCESS;
 }
 
 aclError am_aclrtGetDeviceSatMode(aclrtFloatOverflowMode *mode)
 {
     struct am_device *device;
-    int32_t found;
+    int64_t found;
 
     AM_TRY(device_current(&device));
-    found = device->sat_mode;
-    if (found == AM_SAT_MODE_UNSET)
+    if (!am_settings_get(&device->sat_mode, 0, &found))
         found =
             has_infnan() ? ACL_RT_OVERFLOW_MODE_INFNAN : ACL_RT_OVERFLOW_MODE_SATURATION;
     *mode = (aclrtFloatOverflowMode)found;

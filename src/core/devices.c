@@ -175,7 +175,7 @@ static aclError device_open(struct am_device *device, int32_t id, int32_t driver
     am_heap_open(domain);
     device->peers = 0;
     am_settings_reset(&device->limits);
-    device->sat_mode = AM_SAT_MODE_UNSET;
+    am_settings_reset(&device->sat_mode);
     return ACL_SUCCESS;
 }
 

@@ -20,8 +20,6 @@
 /* A bit each in a mapping's access masks, and the last one for the host. */
 #define AM_DEVICES_MAX 63
 
-#define AM_SAT_MODE_UNSET (-1)
-
 struct am_context;
 
 struct am_device {
@@ -37,9 +35,9 @@ struct am_device {
      * (aclrtMemSetAccess) are separate.
      */
     _Atomic uint64_t peers;
-    struct am_settings limits;  /* on the cores that operators of this process use */
-    _Atomic int32_t sat_mode;   /* aclrtFloatOverflowMode, or AM_SAT_MODE_UNSET */
-    struct am_device_info info; /* devices.lock; set where the devices are real */
+    struct am_settings limits;   /* on the cores that operators of this process use */
+    struct am_settings sat_mode; /* the first one: an aclrtFloatOverflowMode */
+    struct am_device_info info;  /* devices.lock; set where the devices are real */
 };
 
 struct am_devices {
