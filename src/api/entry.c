@@ -57,28 +57,20 @@ static inline bool is_always(enum am_api_id id)
 #define REFUSED(ret_, code_) \
     _Generic(*(ret_ *)NULL, aclError : (code_), default : ((void)(code_), (ret_)0))
 
-/* The checks of arguments: by the marks of api.def, and by its letters. */
-#define AM_CHECK_nonnull(x_) AM_REQUIRE_NONNULL(x_);
-#define AM_CHECK_nonzero(x_) AM_REQUIRE_NONZERO(x_);
-#define AM_CHECK_zero(x_) AM_REQUIRE_ZERO(x_);
-#define AM_CHECK_null(x_) AM_REQUIRE_NULL(x_);
-#define AM_CHECK_timeout(x_) AM_REQUIRE_TIMEOUT(x_);
-#define AM_CHECK_to_1(x_) AM_REQUIRE_TO(x_, 1);
-#define AM_CHECK_to_2(x_) AM_REQUIRE_TO(x_, 2);
-#define AM_CHECK_to_3(x_) AM_REQUIRE_TO(x_, 3);
-#define AM_CHECK_to_7(x_) AM_REQUIRE_TO(x_, 7);
-#define AM_CHECK_to_9(x_) AM_REQUIRE_TO(x_, 9);
-#define AM_CHECK_any(x_)
-#define AM_CHECK_p AM_CHECK_any
-#define AM_CHECK_z AM_CHECK_any
-#define AM_CHECK_x AM_CHECK_any
-#define AM_CHECK_l AM_CHECK_any
-#define AM_CHECK_i AM_CHECK_any
-#define AM_CHECK_u AM_CHECK_any
-#define AM_CHECK_e AM_CHECK_any
-#define AM_CHECK_s AM_CHECK_any
-#define AM_CHECK_t AM_CHECK_any
-#define AM_CHECK_v AM_CHECK_any
+/* The checks of arguments: by the marks of api.def, and by its letters (rows.h). */
+#define AM_CHECK_nonnull(x_) ~, AM_REQUIRE_NONNULL(x_);
+#define AM_CHECK_nonzero(x_) ~, AM_REQUIRE_NONZERO(x_);
+#define AM_CHECK_zero(x_) ~, AM_REQUIRE_ZERO(x_);
+#define AM_CHECK_null(x_) ~, AM_REQUIRE_NULL(x_);
+#define AM_CHECK_timeout(x_) ~, AM_REQUIRE_TIMEOUT(x_);
+#define AM_CHECK_to_1(x_) ~, AM_REQUIRE_TO(x_, 1);
+#define AM_CHECK_to_2(x_) ~, AM_REQUIRE_TO(x_, 2);
+#define AM_CHECK_to_3(x_) ~, AM_REQUIRE_TO(x_, 3);
+#define AM_CHECK_to_7(x_) ~, AM_REQUIRE_TO(x_, 7);
+#define AM_CHECK_to_9(x_) ~, AM_REQUIRE_TO(x_, 9);
+#define AM_CHECK_own_stream AM_CHECK_nonnull
+#define AM_CHECK_context AM_CHECK_nonnull
+#define AM_CHECK_pool AM_CHECK_nonnull
 #define AM_CHECK_P AM_CHECK_nonnull
 #define AM_CHECK_Z AM_CHECK_nonnull
 #define AM_CHECK_X AM_CHECK_nonnull
@@ -90,19 +82,9 @@ static inline bool is_always(enum am_api_id id)
 #define AM_CHECK_S AM_CHECK_nonnull
 #define AM_CHECK_T AM_CHECK_nonnull
 
-#define AM_CHECK_own_stream AM_CHECK_nonnull
-#define AM_CHECK_context AM_CHECK_nonnull
-#define AM_CHECK_pool AM_CHECK_nonnull
-#define AM_CHECK_stream AM_CHECK_any
-#define AM_CHECK_event AM_CHECK_any
-#define AM_CHECK_notify AM_CHECK_any
-#define AM_CHECK_model AM_CHECK_any
-#define AM_CHECK_device AM_CHECK_any
-#define AM_CHECK_device_id AM_CHECK_any
-
-/* The objects of arguments, with a reference where they have them (rows.h). */
+/* The objects of arguments, with a reference where they have them. */
 #define AM_FIND(kind_, get_, x_) \
-    AM_HELD(kind_, x_##_object); \
+    ~, AM_HELD(kind_, x_##_object); \
     AM_TRY(get_(x_, &x_##_object));
 #define AM_FIND_stream(x_) AM_FIND(stream, am_stream_get, x_)
 #define AM_FIND_own_stream AM_FIND_stream
@@ -111,10 +93,8 @@ static inline bool is_always(enum am_api_id id)
 #define AM_FIND_model(x_) AM_FIND(model, am_model_get, x_)
 #define AM_FIND_context(x_) AM_FIND(context, am_context_get, x_)
 #define AM_FIND_pool(x_) AM_FIND(pool, am_pool_get, x_)
-#define AM_FIND_device(x_) AM_GET_DEVICE(x_##_object, (int32_t)(x_));
-#define AM_FIND_device_id(x_) \
-    const int32_t x_##_object = x_; \
-    AM_TRY(am_device_find(x_, NULL));
+#define AM_FIND_device(x_) ~, AM_GET_DEVICE(x_##_object, (int32_t)(x_));
+#define AM_FIND_device_id(x_) ~, AM_TRY(am_device_find(x_, NULL));
 
 /* The products that have a call. */
 #define AM_NEED_nothing

@@ -30,45 +30,46 @@
 #define AM_ROW_SPACE() " "
 #define AM_ROW_NOTHING()
 
-/* The check of an argument: by its mark, or by its letter if it has none. */
+/*
+ * What a mark means: AM_CHECK_mark(name_) is "~, statements" for a mark with a check, and is not
+ * defined for others.  The letter stands for the mark of an argument without one.
+ */
 #define AM_ROW_CHECKS(...) AM_ROW(AM_ROW_CHECK, AM_ROW_NOTHING, , ##__VA_ARGS__)
 #define AM_ROW_CHECK(type_, name_, letter_, ...) \
-    AM_ROW_SECOND(letter_, ##__VA_ARGS__, letter_)(name_)
-#define AM_ROW_SECOND(letter_, mark_, ...) AM_CHECK_##mark_
+    AM_ROW_PICK_2(AM_ROW_MARK(AM_CHECK_, letter_, ##__VA_ARGS__, letter_)(name_), )
+#define AM_ROW_MARK(prefix_, letter_, mark_, ...) prefix_##mark_
+#define AM_ROW_PICK_2(...) AM_ROW_PICK_2_OF(__VA_ARGS__)
+#define AM_ROW_PICK_2_OF(a, b, ...) b
+#define AM_ROW_PICK_3(...) AM_ROW_PICK_3_OF(__VA_ARGS__)
+#define AM_ROW_PICK_3_OF(a, b, c, ...) c
 
 /*
- * The implementation gets an object instead of an argument whose mark names a kind of object.
- * AM_OBJECT_mark is "~, type of the object" for these marks, and not defined for others.
+ * In the same way AM_FIND_mark(name_) is "~, statements" that find an object, and
+ * AM_OBJECT_mark(name_) is "~, type, variable" of the object, which the implementation gets
+ * instead of the argument.
  */
-#define AM_OBJECT_stream ~, struct am_stream *
+#define AM_OBJECT_stream(name_) ~, struct am_stream *, name_##_object
 #define AM_OBJECT_own_stream AM_OBJECT_stream
-#define AM_OBJECT_event ~, struct am_event *
+#define AM_OBJECT_event(name_) ~, struct am_event *, name_##_object
 #define AM_OBJECT_notify AM_OBJECT_event
-#define AM_OBJECT_model ~, struct am_model *
-#define AM_OBJECT_context ~, struct am_context *
-#define AM_OBJECT_pool ~, struct am_pool *
-#define AM_OBJECT_device ~, struct am_device *
-#define AM_OBJECT_device_id ~, int32_t
+#define AM_OBJECT_model(name_) ~, struct am_model *, name_##_object
+#define AM_OBJECT_context(name_) ~, struct am_context *, name_##_object
+#define AM_OBJECT_pool(name_) ~, struct am_pool *, name_##_object
+#define AM_OBJECT_device(name_) ~, struct am_device *, name_##_object
 
 #define AM_ROW_OBJECT_PARAMS(...) \
     (AM_ROW(AM_ROW_OBJECT_PARAM, AM_ROW_COMMA, void, ##__VA_ARGS__))
 #define AM_ROW_OBJECT_PARAM(type_, name_, letter_, ...) \
-    AM_ROW_PICK_2(AM_ROW_OBJECT(letter_, ##__VA_ARGS__, letter_), type_, ) name_
+    AM_ROW_PICK_2(AM_ROW_MARK(AM_OBJECT_, letter_, ##__VA_ARGS__, letter_)(name_), \
+                  type_, ) \
+    name_
 #define AM_ROW_OBJECT_ARGS(...) (AM_ROW(AM_ROW_OBJECT_ARG, AM_ROW_COMMA, , ##__VA_ARGS__))
 #define AM_ROW_OBJECT_ARG(type_, name_, letter_, ...) \
-    AM_ROW_PICK_4(AM_ROW_OBJECT(letter_, ##__VA_ARGS__, letter_), , name_##_object, name_)
+    AM_ROW_PICK_3(AM_ROW_MARK(AM_OBJECT_, letter_, ##__VA_ARGS__, letter_)(name_), , \
+                  name_)
 #define AM_ROW_FINDS(...) AM_ROW(AM_ROW_FIND, AM_ROW_NOTHING, , ##__VA_ARGS__)
 #define AM_ROW_FIND(type_, name_, letter_, ...) \
-    AM_ROW_PICK_4(AM_ROW_OBJECT(letter_, ##__VA_ARGS__, letter_), , \
-                  AM_ROW_FINDER(letter_, ##__VA_ARGS__, letter_), AM_ROW_NO_FINDER) \
-    (name_)
-#define AM_ROW_OBJECT(letter_, mark_, ...) AM_OBJECT_##mark_
-#define AM_ROW_FINDER(letter_, mark_, ...) AM_FIND_##mark_
-#define AM_ROW_NO_FINDER(name_)
-#define AM_ROW_PICK_2(...) AM_ROW_PICK_2_OF(__VA_ARGS__)
-#define AM_ROW_PICK_2_OF(a, b, ...) b
-#define AM_ROW_PICK_4(...) AM_ROW_PICK_4_OF(__VA_ARGS__)
-#define AM_ROW_PICK_4_OF(a, b, c, d, ...) d
+    AM_ROW_PICK_2(AM_ROW_MARK(AM_FIND_, letter_, ##__VA_ARGS__, letter_)(name_), )
 
 /* `each_` of every argument, with `between_` between two; `none_` if there are no arguments. */
 #define AM_ROW(each_, between_, none_, ...) \
