@@ -425,6 +425,7 @@ const struct am_owner am_heap_owners[AM_HEAP_KINDS] = {
                         .unpin = heap_unpin,
                         .is_pinned = heap_is_pinned},
     [AM_HEAP_HOST] = {.name = "aclrtMallocHost",
+                      .is_on_host = true,
                       .find_block = heap_find_block,
                       .pin = heap_pin,
                       .unpin = heap_unpin,

@@ -76,9 +76,7 @@ static aclError run_create(struct am_heap_shard *shard, struct am_domain *domain
                              size, asked, &phys);
     if (rc != ACL_SUCCESS)
         goto err_run;
-    rc = kind == AM_HEAP_HOST
-             ? am_vspace_reserve_pinned(shard->heap->owner, run, size, &addr)
-             : am_vspace_reserve_owned(shard->heap->owner, run, size, NULL, &addr);
+    rc = am_vspace_reserve_owned(shard->heap->owner, run, size, NULL, &addr);
     if (rc != ACL_SUCCESS)
         goto err_phys;
     rc = am_vspace_map_owned(addr, phys, true);

@@ -33,7 +33,7 @@ struct block {
     uintptr_t start;
     size_t size;
     size_t asked; /* by the program, before it was rounded up to pages */
-    struct page *pages;
+    struct page pages[];
 };
 
 static struct {
@@ -142,20 +142,15 @@ static aclError alloc_locked(size_t asked, void **ret_addr) AM_REQUIRES(managed.
         "Failed to allocate %zu bytes: %llu of the 3 TB of managed memory that a process "
         "can have are in use",
         asked, (unsigned long long)am_managed_used);
-    block = am_sys_calloc(1, sizeof *block);
+    block =
+        am_sys_calloc(1, sizeof *block + (size >> AM_CHUNK_SHIFT) * sizeof *block->pages);
     AM_REQUIRE(block != NULL, ACL_ERROR_BAD_ALLOC,
                "no host memory for the records of managed memory");
     block->size = size;
     block->asked = asked;
-    block->pages = am_sys_calloc(size >> AM_CHUNK_SHIFT, sizeof *block->pages);
-    if (block->pages == NULL) {
-        rc = am_fail(ACL_ERROR_BAD_ALLOC,
-                     "no host memory for the records of managed memory");
-        goto err_block;
-    }
     rc = addresses_take(block, size, ret_addr);
     if (rc != ACL_SUCCESS)
-        goto err_pages;
+        goto err_block;
     rc = memory_map_locked(*ret_addr, size);
     if (rc != ACL_SUCCESS)
         goto err_addresses;
@@ -166,8 +161,6 @@ static aclError alloc_locked(size_t asked, void **ret_addr) AM_REQUIRES(managed.
 
 err_addresses:
     am_vspace_release_owned(*ret_addr);
-err_pages:
-    free(block->pages);
 err_block:
     free(block);
     return rc;
@@ -195,7 +188,6 @@ static aclError free_locked(struct block *block, bool is_last) AM_REQUIRES(manag
     am_vspace_release_owned((void *)block->start);
     LIST_REMOVE(block, all);
     am_managed_used -= block->size;
-    free(block->pages);
     free(block);
     return ACL_SUCCESS;
 }
@@ -421,15 +413,6 @@ static aclrtMemManagedLocation pages_location(const struct page *pages, size_t n
     return all;
 }
 
-static int32_t pages_are_read_mostly(const struct page *pages, size_t n)
-{
-    for (size_t i = 0; i < n; i++) {
-        if (!pages[i].is_read_mostly)
-            return 0;
-    }
-    return 1;
-}
-
 /*
  * The accessors of all pages: devices, then the host, then none, as far as there is
  * room.
@@ -460,7 +443,9 @@ static void attr_put(aclrtMemManagedRangeAttribute attr, const struct page *page
 
     switch (attr) {
     case ACL_MEM_RANGE_ATTRIBUTE_READ_MOSTLY:
-        *data = pages_are_read_mostly(pages, n);
+        *data = 1;
+        for (size_t i = 0; i < n; i++)
+            *data &= pages[i].is_read_mostly;
         break;
     case ACL_MEM_RANGE_ATTRIBUTE_ACCESSED_BY:
         accessors_put(pages, n, data, n_data);

@@ -306,13 +306,8 @@ aclError am_vspace_reserve(size_t size, void *want, uint64_t flags, void **ret_a
 aclError am_vspace_reserve_owned(const struct am_owner *owner, void *owner_data,
                                  size_t size, void *want, void **ret_addr)
 {
-    return reserve(am_setup.backend, owner, owner_data, size, want, 1, ret_addr);
-}
-
-aclError am_vspace_reserve_pinned(const struct am_owner *owner, void *owner_data,
-                                  size_t size, void **ret_addr)
-{
-    return reserve(am_backend_find("host"), owner, owner_data, size, NULL, 1, ret_addr);
+    return reserve(owner->is_on_host ? am_backend_find("host") : am_setup.backend, owner,
+                   owner_data, size, want, 1, ret_addr);
 }
 
 /* Its lock is held as well. */

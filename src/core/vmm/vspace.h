@@ -58,6 +58,11 @@ struct am_owner {
     const char *name; /* "a memory pool": for messages */
     bool is_managed;  /* its memory is the host's and the devices' alike */
     /*
+     * Its addresses are the host backend's, whatever the backend of devices: a device's driver
+     * may need its own addresses for itself.
+     */
+    bool is_on_host;
+    /*
      * The block that addr lies in, or in what it was rounded up by; false: none is handed
      * out there.  Called without any lock.
      */
@@ -174,13 +179,9 @@ aclError am_vspace_mirror(void *dst, size_t size, void *src);
 /*
  * The same for an owner of ours.  map binds all of phys, unmap what starts at addr; the
  * last unmap before a release cannot fail.  release gives up what has nothing mapped.
- * Pinned memory of all backends has addresses of the host backend: a device's driver may
- * need the other addresses for itself.
  */
 aclError am_vspace_reserve_owned(const struct am_owner *owner, void *owner_data,
                                  size_t size, void *want, void **ret_addr);
-aclError am_vspace_reserve_pinned(const struct am_owner *owner, void *owner_data,
-                                  size_t size, void **ret_addr);
 void am_vspace_release_owned(void *addr);
 aclError am_vspace_map_owned(void *addr, struct am_phys *phys, bool has_access);
 aclError am_vspace_unmap_owned(void *addr, bool is_last);
