@@ -12,11 +12,11 @@
 #include "base/sys.h"
 #include "layer/layers.h"
 
-#define LAYERS_MAX 8
-
 /* The layers of this build, by name. */
 static const struct am_layer *const layers[] = {&am_check_layer, &am_fail_layer,
                                                 &am_trace_layer, NULL};
+
+#define LAYERS_MAX (sizeof layers / sizeof layers[0])
 
 /*
  * A table is allocated once for each layer and table below it, and never freed.  The
@@ -83,7 +83,21 @@ const struct am_api *am_stack_push(const struct am_layer *layer,
     return &merged->api;
 }
 
-/* The layers that are named, the innermost first. */
+static bool layer_is_in(const struct am_layer *layer, const struct am_layer *const *list,
+                        size_t n)
+{
+    while (n > 0) {
+        if (list[--n] == layer)
+            return true;
+    }
+    return false;
+}
+
+/*
+ * The layers that are named, the innermost first.  A layer knows one table below it, so a
+ * name that is repeated counts once, where it is innermost: "aclmem run" of a program
+ * that starts "aclmem run" repeats its layers.
+ */
 static aclError names_parse(const char *names, const struct am_layer **list,
                             size_t *ret_n)
 {
@@ -94,14 +108,13 @@ static aclError names_parse(const char *names, const struct am_layer **list,
          end = start - (start > names)) {
         for (start = end; start > names && start[-1] != ',';)
             start--;
-        AM_REQUIRE(n < LAYERS_MAX, ACL_ERROR_INVALID_PARAM,
-                   "ACLMEM_LAYERS is \"%s\"; it takes at most %d layers", names,
-                   LAYERS_MAX);
         list[n] = layer_find(start, (size_t)(end - start));
-        AM_REQUIRE(list[n++] != NULL, ACL_ERROR_INVALID_PARAM,
+        AM_REQUIRE(list[n] != NULL, ACL_ERROR_INVALID_PARAM,
                    "ACLMEM_LAYERS is \"%s\", and there is no layer \"%.*s\"; it takes "
                    "check, fail and trace, separated by commas",
                    names, (int)(end - start), start);
+        if (!layer_is_in(list[n], list, n))
+            n++;
     }
     *ret_n = n;
     return ACL_SUCCESS;

@@ -211,6 +211,14 @@ class Run(unittest.TestCase):
             self.assertEqual((done.returncode, done.stdout), (code, ""), program)
             self.assertIn(words, done.stderr)
 
+    def test_a_run_inside_a_run_reports_its_own_findings(self):
+        done = self.run_it(ACLMEM, "run", BUGS, "leak.block/loop")
+        self.assertEqual(done.returncode, 99, done.stderr)
+        self.assertEqual(done.stderr.count("SUMMARY: aclmem: leak.block"), 1)
+        for layers in ("check", "trace,check", "check,trace"):
+            done, found = self.found(BUGS, "leak.block/loop", ACLMEM_LAYERS=layers, ACLMEM_TRACE=self.path("t-%p"))
+            self.assertEqual([f["kind"] for f in found["findings"]], ["leak.block"], done.stderr)
+
     def test_a_program_that_the_system_starts_as_another_user_is_126(self):
         if os.geteuid() == 0:
             programs = []
