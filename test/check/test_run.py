@@ -161,14 +161,17 @@ class Run(unittest.TestCase):
             program = os.fsencode(self.folder.name) + b"/bugs" + odd
             shutil.copy(BUGS, program)
             path = self.path("odd.json")
+            junit = self.path("odd.xml")
             done = subprocess.run(
-                [ACLMEM, "run", b"--json=" + os.fsencode(path), program, "leak.block/loop", odd], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+                [ACLMEM, "run", b"--json=" + os.fsencode(path), "--junit", junit, program, "leak.block/loop", odd], stdout=subprocess.PIPE, stderr=subprocess.PIPE
             )
             with open(path, encoding="utf-8") as file:
                 found = json.load(file)
             self.assertEqual([f["kind"] for f in found["findings"]], ["leak.block"], done.stderr)
             frames = [frame["function"] for call in found["findings"][0]["calls"] for frame in call["stack"]]
             self.assertIn("main", frames, done.stderr)
+            case = xml.etree.ElementTree.parse(junit).getroot().find(".//testcase")
+            self.assertTrue(case.get("name").startswith(self.folder.name + "/bugs"))
 
     def test_interrupting_ends_all_runs(self):
         started = self.start("--chaos", "1..3", "sh", "-c", "echo ready; exec sleep 100")

@@ -100,6 +100,7 @@ int report_junit(const char *path, const struct findings *findings, const char *
 {
     FILE *file = file_open(path);
     size_t n = json_array_size(findings->list);
+    json_t *head;
     json_t *finding;
     size_t i;
 
@@ -110,7 +111,9 @@ int report_junit(const char *path, const struct findings *findings, const char *
             "  <testsuite name=\"aclmem run\" tests=\"%zu\" failures=\"%zu\">\n",
             n + 1, n + (code != 0));
     fputs("    <testcase classname=\"aclmem\" name=\"", file);
-    xml_put(file, program);
+    head = json_pack("{s:o}", "program", text_json(program)); /* in UTF-8 */
+    xml_put(file, text_of(head, "program"));
+    json_decref(head);
     fputs("\">\n", file);
     if (code != 0)
         fprintf(file, "      <failure type=\"exit\" message=\"exit code %d\"/>\n", code);
