@@ -205,6 +205,7 @@ class Run(unittest.TestCase):
         for program, code, words in (
             ("/no/such/program", 127, "no such program"),
             ("no-such-program", 127, "no such program"),
+            ("", 127, "no such program"),
             (self.path("plain", "x"), 126, "may not be executed"),
             (self.path("text", "echo hello\n", 0o700), 126, "neither a program nor a script"),
             (self.folder.name, 126, "is a folder"),
@@ -213,6 +214,14 @@ class Run(unittest.TestCase):
             done = self.run_it(program)
             self.assertEqual((done.returncode, done.stdout), (code, ""), program)
             self.assertIn(words, done.stderr)
+
+    def test_a_folder_in_the_path_does_not_hide_a_program(self):
+        for name in ("first", "second"):
+            os.mkdir(os.path.join(self.folder.name, name))
+        os.mkdir(self.path("first/tool"))
+        self.path("second/tool", "#!/bin/sh\nexit 3\n", 0o700)
+        path = ":".join([self.path("first"), self.path("second"), os.environ["PATH"]])
+        self.assertEqual(self.run_it("tool", PATH=path).returncode, 3)
 
     def test_a_run_inside_a_run_reports_its_own_findings(self):
         done = self.run_it(ACLMEM, "run", BUGS, "leak.block/loop")

@@ -66,6 +66,7 @@ void folder_remove(char *folder)
 static bool path_find(const char *name, char *path)
 {
     const char *list = getenv("PATH");
+    struct stat status;
 
     if (strchr(name, '/') != NULL) {
         snprintf(path, PATH_MAX, "%s", name);
@@ -75,7 +76,8 @@ static bool path_find(const char *name, char *path)
         size_t n = strcspn(list, ":");
 
         snprintf(path, PATH_MAX, "%.*s%s%s", (int)n, list, n > 0 ? "/" : "", name);
-        if (access(path, X_OK) == 0)
+        if (access(path, X_OK) == 0 && stat(path, &status) == 0 &&
+            !S_ISDIR(status.st_mode))
             return true;
         list += n + (list[n] == ':');
     }
