@@ -241,7 +241,8 @@ static void written_follow(struct am_call *call, struct am_work *work)
     const struct am_piece *to = piece_find(work, true);
     const struct am_piece *from = piece_find(work, false);
     bool to_device = to != NULL && is_device(to);
-    bool is_pending = call->agent != NULL && !TAILQ_EMPTY(&call->agent->works);
+    bool is_pending = call->agent != NULL && (call->agent->is_order_unknown ||
+                                              !TAILQ_EMPTY(&call->agent->works));
     uint64_t at;
 
     for (size_t i = 0; i < work->n_pieces; i++) {

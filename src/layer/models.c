@@ -10,9 +10,9 @@
  *
  * A branch of a conditional task may run or not.  A replay checks all branches of a conditional
  * task, one after the other, as if they ran: the memory that a branch names must be there, and
- * its work is ordered like the task.  Functions, values and notifies of a branch are not
- * noted; the order behind them is unknown.  Nothing is noted of models that are built
- * without a capture.
+ * its work is ordered like the task.  Functions and values of a branch are not noted; the
+ * order behind them and behind notifies of a branch is unknown.  Nothing is noted of models
+ * that are built without a capture, and the order behind their notifies is unknown, too.
  */
 #include <inttypes.h>
 
@@ -197,7 +197,13 @@ static void ranges_note(struct am_call *call, struct task *task)
     }
 }
 
-static const void *event_of(const struct am_call *call)
+static bool is_notify(enum am_api_id id)
+{
+    return id == AM_API_aclrtRecordNotify || id == AM_API_aclrtWaitAndResetNotify;
+}
+
+/* The event or notify of the call; NULL: none. */
+static const void *handle_of(const struct am_call *call)
 {
     switch (call->id) {
     case AM_API_aclrtRecordEvent:
@@ -207,6 +213,10 @@ static const void *event_of(const struct am_call *call)
     case AM_API_aclrtStreamWaitEventWithTimeout:
     case AM_API_aclrtStreamWaitEventWithFlag:
         return ((const struct am_args_aclrtStreamWaitEvent *)call->args)->event;
+    case AM_API_aclrtRecordNotify:
+        return ((const struct am_args_aclrtRecordNotify *)call->args)->notify;
+    case AM_API_aclrtWaitAndResetNotify:
+        return ((const struct am_args_aclrtWaitAndResetNotify *)call->args)->notify;
     default:
         return NULL;
     }
@@ -214,9 +224,9 @@ static const void *event_of(const struct am_call *call)
 
 static struct am_signal *signal_of(const struct am_call *call)
 {
-    const void *event = event_of(call);
-    struct am_object *object =
-        event != NULL ? am_handle_find(AM_OBJECT_EVENT, event) : NULL;
+    const void *handle = handle_of(call);
+    enum am_object_kind kind = is_notify(call->id) ? AM_OBJECT_NOTIFY : AM_OBJECT_EVENT;
+    struct am_object *object = handle != NULL ? am_handle_find(kind, handle) : NULL;
 
     return object != NULL && !object->is_freed ? object->signal : NULL;
 }
@@ -315,20 +325,37 @@ bool am_capture_before(struct am_call *call)
     case AM_API_aclrtValueWait:
         return false;
     default:
-        return event_of(call) == NULL && call->id != AM_API_aclrtRecordNotify &&
-               call->id != AM_API_aclrtWaitAndResetNotify;
+        return handle_of(call) == NULL;
     }
 }
 
-static void record_note(struct am_call *call)
+/* Whether a record or a wait has an effect outside of the model. */
+static bool is_outside(const struct am_call *call)
 {
-    struct am_signal *signal = signal_of(call);
-    struct task *task =
-        task_add(call, is_external(call) ? TASK_RECORD_EXTERNAL : TASK_RECORD);
+    return is_notify(call->id) || is_external(call);
+}
 
-    if (task == NULL || signal == NULL)
+/*
+ * The order behind an event that a model waits for is unknown, since each replay waits for another
+ * record; so is the order behind what a branch or a built model records or waits for.
+ */
+static void outside_note(struct am_call *call, struct am_signal *signal)
+{
+    const struct am_model *model = call->model;
+
+    signal->is_shared |=
+        model->is_branch || model->is_silent || (is_wait(call->id) && is_external(call));
+}
+
+static void record_note(struct am_call *call, struct am_signal *signal)
+{
+    struct task *task =
+        task_add(call, is_outside(call) ? TASK_RECORD_SIGNAL : TASK_RECORD);
+
+    if (task == NULL)
         return;
     task->handle = signal->handle;
+    task->is_notify = signal->is_notify;
     task->record = call->model->n_records;
     if (task->type == TASK_RECORD) {
         signal->capture = call->model->handle;
@@ -336,20 +363,38 @@ static void record_note(struct am_call *call)
     }
 }
 
-static void wait_note(struct am_call *call)
+static void wait_note(struct am_call *call, struct am_signal *signal)
 {
-    struct am_signal *signal = signal_of(call);
-    bool is_inside =
-        signal != NULL && !is_external(call) && signal->capture == call->model->handle;
     struct task *task;
 
     if (call->agent->capture == NULL)
         lane_add(call->model, call->agent);
     if (call->agent->capture == NULL)
         return; /* no memory */
-    task = task_add(call, is_inside ? TASK_WAIT : TASK_WAIT_UNKNOWN);
-    if (task != NULL && is_inside)
-        task->record = signal->capture_record;
+    task = task_add(call, is_outside(call)                         ? TASK_WAIT_SIGNAL
+                          : signal->capture == call->model->handle ? TASK_WAIT
+                                                                   : TASK_UNKNOWN);
+    if (task == NULL)
+        return;
+    task->handle = signal->handle;
+    task->is_notify = signal->is_notify;
+    task->record = signal->capture_record;
+}
+
+static void signal_note(struct am_call *call)
+{
+    struct am_signal *signal = signal_of(call);
+
+    if (signal == NULL)
+        return;
+    if (is_outside(call))
+        outside_note(call, signal);
+    if (call->model->is_silent)
+        return;
+    if (is_wait(call->id) || call->id == AM_API_aclrtWaitAndResetNotify)
+        wait_note(call, signal);
+    else
+        record_note(call, signal);
 }
 
 static void value_note(struct am_call *call)
@@ -398,37 +443,27 @@ static bool is_noted(const struct am_call *call)
     case AM_API_aclrtLaunchCallback:
         return !call->model->is_branch || call->is_declared;
     default:
-        return !call->model->is_branch || !is_external(call);
+        return true;
     }
 }
 
 static void task_note(struct am_call *call)
 {
     if (!is_noted(call)) {
-        task_add(call, TASK_WAIT_UNKNOWN);
+        task_add(call, TASK_UNKNOWN);
         return;
     }
     switch (call->id) {
-    case AM_API_aclrtRecordEvent:
-    case AM_API_aclrtRecordEventWithFlag:
-        record_note(call);
-        break;
     case AM_API_aclrtValueWrite:
     case AM_API_aclrtValueWait:
         value_note(call);
-        break;
-    case AM_API_aclrtWaitAndResetNotify:
-        task_add(call, TASK_WAIT_UNKNOWN);
         break;
     case AM_API_aclrtLaunchHostFunc:
     case AM_API_aclrtLaunchCallback:
         function_note(call);
         break;
     default:
-        if (is_wait(call->id))
-            wait_note(call);
-        else
-            access_note(call);
+        access_note(call);
     }
 }
 
@@ -438,7 +473,11 @@ void am_capture_after(struct am_call *call)
         call->id == AM_API_aclrtLaunchHostFunc || call->id == AM_API_aclrtLaunchCallback;
 
     /* Another thread may have ended the capture during the call. */
-    if (call->rc == ACL_SUCCESS && call->model->is_captured && !call->model->is_silent)
+    if (call->rc == ACL_SUCCESS && handle_of(call) != NULL &&
+        (call->model->is_captured || call->model->is_silent))
+        signal_note(call);
+    else if (call->rc == ACL_SUCCESS && call->model->is_captured &&
+             !call->model->is_silent)
         task_note(call);
     if (is_function && call->rc != ACL_SUCCESS)
         am_captured_function_free(called_of(call));

@@ -11,10 +11,11 @@
 
 enum task_type {
     TASK_ACCESS,
-    TASK_RECORD,          /* of an event, for waits in the same model */
-    TASK_WAIT,            /* for such a record */
-    TASK_RECORD_EXTERNAL, /* of an event that streams outside wait for */
-    TASK_WAIT_UNKNOWN,    /* for something outside of the model */
+    TASK_RECORD,        /* of an event, for waits in the same model */
+    TASK_WAIT,          /* for such a record */
+    TASK_RECORD_SIGNAL, /* of a notify, or of an event that streams outside wait for */
+    TASK_WAIT_SIGNAL,   /* for a notify, or for an event that is recorded outside */
+    TASK_UNKNOWN,       /* may order work outside and in the model */
     TASK_VALUE_WRITE,
     TASK_VALUE_WAIT,
     TASK_FUNCTION,
@@ -33,8 +34,9 @@ struct task {
     enum task_type type;
     uint32_t lane;
     struct am_site site;
-    uint32_t record;                     /* of a record or wait: its number */
-    uint64_t handle;                     /* of an event */
+    uint32_t record; /* of a record or wait: its number */
+    uint64_t handle; /* of an event or notify */
+    bool is_notify;
     uint64_t addr, value;                /* of a value */
     uint32_t flag;                       /* of a wait for a value */
     struct am_captured_function *called; /* of a function */

@@ -531,8 +531,8 @@ bool am_order_is_settled(void)
 
 bool am_host_can_join(const struct am_record *record)
 {
-    return record == NULL ||
-           (record->is_complete && am_clock_fits(&host.clock, &record->clock));
+    return record == NULL || (record->is_complete && !record->is_order_unknown &&
+                              am_clock_fits(&host.clock, &record->clock));
 }
 
 void am_work_queue(struct am_work *work)
@@ -611,6 +611,19 @@ void am_record_uses(struct am_call *call, struct am_agent *agent,
     }
 }
 
+void am_agent_meets_unknown(struct am_call *call, struct am_agent *agent)
+{
+    static struct am_signal outside = {.refs = 1, .is_shared = true};
+    struct am_work work;
+
+    am_work_begin(&work, AM_WORK_RECORD, call, agent);
+    work.signal = &outside;
+    am_work_queue(&work);
+    am_work_begin(&work, AM_WORK_WAIT, call, agent);
+    work.signal = &outside;
+    am_work_queue(&work);
+}
+
 void am_agent_wait_value(struct am_call *call, struct am_agent *agent,
                          struct am_value_wait *value)
 {
@@ -680,8 +693,11 @@ static void record_force(const struct am_record *record, int depth)
         works_force(agent, record, depth);
 }
 
-/* A call of this thread has waited for what has this clock. */
-static void host_learn(const struct am_clock *clock)
+/*
+ * A call of this thread has waited for what has this clock.  If its order is unknown, it may have
+ * waited for each record of a shared event or notify.
+ */
+static void host_learn(const struct am_clock *clock, bool is_order_unknown)
 {
     struct am_agent *agent = am_function_agent();
 
@@ -694,6 +710,8 @@ static void host_learn(const struct am_clock *clock)
     }
     if (agent != NULL)
         am_clock_join(&agent->clock, clock);
+    if (is_order_unknown)
+        host_learn(&host.released, false);
 }
 
 const struct am_clock *am_host_clock(void)
@@ -706,7 +724,7 @@ void am_host_joins_record(struct am_record *record)
     if (record == NULL)
         return;
     record_force(record, 0);
-    host_learn(&record->clock);
+    host_learn(&record->clock, record->is_order_unknown);
 }
 
 void am_host_joins_position(struct am_agent *agent, struct am_record *record)
@@ -724,7 +742,7 @@ void am_host_joins_position(struct am_agent *agent, struct am_record *record)
 void am_host_joins_agent(struct am_agent *agent)
 {
     works_force(agent, NULL, 0);
-    host_learn(&agent->clock);
+    host_learn(&agent->clock, agent->is_order_unknown);
     agent->is_order_unknown = false;
 }
 
@@ -740,7 +758,7 @@ void am_host_joins_users(struct am_bytes *bytes)
         if (step == 0)
             continue;
         am_clock_set(&agent->clock, agent->number, step);
-        host_learn(&agent->clock);
+        host_learn(&agent->clock, agent->is_order_unknown);
         am_clock_set(&agent->clock, agent->number, own);
     }
 }
@@ -758,7 +776,7 @@ void am_host_joins_waits(struct am_signal *signal)
         work = NULL; /* it may have run */
     }
     all_progress();
-    host_learn(&signal->waited);
+    host_learn(&signal->waited, signal->is_shared);
 }
 
 void am_agent_joins_host(struct am_agent *agent)

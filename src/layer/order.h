@@ -107,7 +107,7 @@ struct am_signal {
     uint32_t refs;
     bool is_notify;
     bool is_repeated; /* of an event: a wait before the first record ends at once */
-    bool is_shared;   /* with other processes */
+    bool is_shared;   /* with work that is not seen: the order behind it is unknown */
     bool is_set;      /* of a notify */
     bool lacks_sync;  /* of an event made without ACL_EVENT_SYNC */
     uint64_t stream;  /* of the record that was queued last */
@@ -179,6 +179,11 @@ void am_record_uses(struct am_call *call, struct am_agent *agent,
 /* Queues a wait of the agent's stream, for the end of a function. */
 void am_agent_wait(struct am_call *call, struct am_agent *agent,
                    struct am_record *record);
+/*
+ * Something outside the model may wait for what the agent did so far, and order what it does from
+ * now on.
+ */
+void am_agent_meets_unknown(struct am_call *call, struct am_agent *agent);
 /* The same for a value; the queued wait has the caller's reference. */
 void am_agent_wait_value(struct am_call *call, struct am_agent *agent,
                          struct am_value_wait *value);

@@ -103,18 +103,23 @@ static void value_replay(struct am_call *call, const struct task *task)
     am_work_drop(&work);
 }
 
-static void external_replay(struct am_call *call, const struct task *task)
+/* Which record a replay waits for is not known; records of the event order it from outside. */
+static void signal_replay(struct am_call *call, const struct task *task)
 {
     struct am_object *object =
-        am_handle_find(AM_OBJECT_EVENT, (void *)(uintptr_t)task->handle);
+        am_handle_find(task->is_notify ? AM_OBJECT_NOTIFY : AM_OBJECT_EVENT,
+                       (void *)(uintptr_t)task->handle);
+    bool is_record = task->type == TASK_RECORD_SIGNAL;
     struct am_work work;
 
     if (object == NULL || object->is_freed || object->signal == NULL)
         return;
-    am_work_begin(&work, AM_WORK_RECORD, call, call->agent);
+    am_work_begin(&work, is_record ? AM_WORK_RECORD : AM_WORK_WAIT, call, call->agent);
     work.signal = object->signal;
-    work.record = am_signal_record(object->signal);
-    if (work.record != NULL)
+    if (!task->is_notify)
+        work.record =
+            is_record ? am_signal_record(work.signal) : am_signal_target(work.signal);
+    if (task->is_notify || work.record != NULL || !is_record)
         am_work_queue(&work);
 }
 
@@ -125,14 +130,14 @@ static void external_replay(struct am_call *call, const struct task *task)
 static void branches_replay(struct am_call *call, const struct task *task)
 {
     if (task->n_branches == 0)
-        call->agent->is_order_unknown = true;
+        am_agent_meets_unknown(call, call->agent);
     for (size_t i = 0; i < task->n_branches; i++) {
         struct am_model *branch = am_branch_find(task->branches[i]);
 
         if (branch != NULL)
             am_record_put(model_replay(call, call->agent, branch));
         else
-            call->agent->is_order_unknown = true;
+            am_agent_meets_unknown(call, call->agent);
     }
 }
 
@@ -152,11 +157,12 @@ static void task_replay(struct am_call *call, struct am_model *model,
         if (*record != NULL)
             am_agent_wait(call, call->agent, *record);
         break;
-    case TASK_RECORD_EXTERNAL:
-        external_replay(call, task);
+    case TASK_RECORD_SIGNAL:
+    case TASK_WAIT_SIGNAL:
+        signal_replay(call, task);
         break;
-    case TASK_WAIT_UNKNOWN:
-        call->agent->is_order_unknown = true;
+    case TASK_UNKNOWN:
+        am_agent_meets_unknown(call, call->agent);
         break;
     case TASK_BRANCHES:
         branches_replay(call, task);
@@ -165,7 +171,7 @@ static void task_replay(struct am_call *call, struct am_model *model,
         if (task->called != NULL)
             am_captured_function_queue(call, call->agent, task->called);
         else
-            call->agent->is_order_unknown = true;
+            am_agent_meets_unknown(call, call->agent);
         break;
     default:
         value_replay(call, task);
@@ -255,7 +261,7 @@ AM_BEFORE(execute, aclmdlRIExecuteAsync)
     if (model != NULL) /* before the call, as for records: functions may run in it */
         call->record = model_replay(call, call->agent, model);
     else
-        call->agent->is_order_unknown = true;
+        am_agent_meets_unknown(call, call->agent);
 }
 
 AM_BEFORE(execute_sync, aclmdlRIExecute)
@@ -264,8 +270,10 @@ AM_BEFORE(execute_sync, aclmdlRIExecute)
 
     am_handle_use(call, AM_OBJECT_MODEL, a->modelRI, "modelRI");
     model = am_model_of(a->modelRI);
-    if (model != NULL)
-        call->record = model_replay(call, call->agent, model);
+    call->record =
+        model != NULL ? model_replay(call, call->agent, model) : am_record_make();
+    if (model == NULL && call->record != NULL)
+        am_record_complete(call->record, true);
     am_waits_begin(call, (struct am_awaited){.device = call->device});
 }
 

@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 static const struct bug *const lists[] = {
-    leak_bugs,   life_bugs,    bounds_bugs,   order_bugs,  wait_bugs,
-    misc_bugs,   touch_bugs,   model_bugs,    access_bugs, lint_bugs,
-    legal_order, legal_memory, legal_threads, legal_ranges};
+    leak_bugs,   life_bugs,    bounds_bugs,   order_bugs,   wait_bugs,
+    misc_bugs,   touch_bugs,   model_bugs,    access_bugs,  lint_bugs,
+    legal_order, legal_memory, legal_threads, legal_ranges, legal_models};
 
 #define N_LISTS (sizeof lists / sizeof lists[0])
 

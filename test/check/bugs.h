@@ -51,6 +51,7 @@ extern const struct bug legal_order[]; /* correct programs: legal/ */
 extern const struct bug legal_memory[];
 extern const struct bug legal_threads[];
 extern const struct bug legal_ranges[];
+extern const struct bug legal_models[];
 
 /* A mistake is made in a function of its own, which stays one. */
 #define MISTAKE static __attribute__((noinline))

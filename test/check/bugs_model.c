@@ -599,6 +599,35 @@ static void all_right(bool is_fixed)
     MUST(aclrtDestroyStream(side));
 }
 
+/* The record orders what is in front of it in the model. */
+static void notified_before_the_write(bool is_fixed)
+{
+    aclrtStream stream = stream_open(), side = stream_open();
+    void *a = block_open(SIZE), *b = block_open(SIZE);
+    aclrtNotify notify;
+    aclmdlRI model;
+
+    MUST(aclrtMemset(a, SIZE, 0, SIZE));
+    MUST(aclrtCreateNotify(&notify, 0));
+    MUST(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+    if (!is_fixed)
+        MUST(aclrtRecordNotify(notify, stream));
+    set_on(stream, a);
+    if (is_fixed)
+        MUST(aclrtRecordNotify(notify, stream));
+    MUST(aclmdlRICaptureEnd(stream, &model));
+    MUST(aclmdlRIExecuteAsync(model, stream));
+    MUST(aclrtWaitAndResetNotify(notify, side, 0));
+    MUST(aclrtMemcpyAsync(b, SIZE, a, SIZE, ACL_MEMCPY_DEVICE_TO_DEVICE, side));
+    MUST(aclrtSynchronizeDevice());
+    MUST(aclmdlRIDestroy(model));
+    MUST(aclrtDestroyNotify(notify));
+    MUST(aclrtFree(a));
+    MUST(aclrtFree(b));
+    MUST(aclrtDestroyStream(stream));
+    MUST(aclrtDestroyStream(side));
+}
+
 const struct bug model_bugs[] = {
     BUG("model/block-freed", block_freed, "use-after-free", "what the model reads",
         "free_block"),
@@ -618,6 +647,8 @@ const struct bug model_bugs[] = {
     BUG("model-streams/inside", inside_a_model, "race", "nothing orders the two",
         "set_on"),
     BUG("model/and-stream", model_and_stream, "race", "nothing orders the two", "set_on"),
+    BUG("model/notified-early", notified_before_the_write, "race",
+        "nothing orders the two", "set_on"),
     BUG("model/pinned-touched", pinned_touched, "race.host", "", "write_pinned",
         .options = "--check all,no-uninit-read"),
     BUG("model/pinned-captured", pinned_touched, "race.host", "", "capture_copy",
