@@ -144,16 +144,6 @@ struct am_fit_gap *am_fit_gap_tightest(struct am_fit *fit, uint64_t size)
     return RB_NFIND(am_fit_gaps, &fit->by_size, &key);
 }
 
-struct am_fit_gap *am_fit_gap_larger(struct am_fit_gap *gap)
-{
-    return RB_NEXT(am_fit_gaps, NULL, gap);
-}
-
-struct am_fit_gap *am_fit_gap_widest(struct am_fit *fit)
-{
-    return RB_MAX(am_fit_gaps, &fit->by_size);
-}
-
 struct am_fit_border *am_fit_border_first(struct am_fit *fit, uint64_t free)
 {
     return bin_first(&fit->borders, free >> fit->bin_shift);

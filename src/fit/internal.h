@@ -149,10 +149,8 @@ RB_PROTOTYPE(am_fit_gaps, am_fit_gap, node, )
 /* gap.c: the index.  A gap of size 0 is not in it. */
 void am_fit_gap_insert(struct am_fit *fit, struct am_fit_gap *gap);
 void am_fit_gap_remove(struct am_fit *fit, struct am_fit_gap *gap);
-/* The tightest gap of at least `size` bytes, and the next larger one; NULL: none. */
+/* The tightest gap of at least `size` bytes, which the next larger one follows; NULL: none. */
 struct am_fit_gap *am_fit_gap_tightest(struct am_fit *fit, uint64_t size);
-struct am_fit_gap *am_fit_gap_larger(struct am_fit_gap *gap);
-struct am_fit_gap *am_fit_gap_widest(struct am_fit *fit);
 /* The border with the fewest free bytes, but at least `free`, and the next one; NULL: none. */
 struct am_fit_border *am_fit_border_first(struct am_fit *fit, uint64_t free);
 struct am_fit_border *am_fit_border_next(struct am_fit *fit,

@@ -329,7 +329,7 @@ static void try_empty(struct am_fit *fit, const struct am_fit_request *r,
 static void try_middle(struct am_fit *fit, const struct am_fit_request *r,
                        struct am_fit_place *best)
 {
-    struct am_fit_gap *gap = am_fit_gap_widest(fit);
+    struct am_fit_gap *gap = RB_MAX(am_fit_gaps, &fit->by_size);
 
     if (gap != NULL && gap->size / ROOM >= r->size &&
         gap->size >= ROOM * fit->config.page)
@@ -361,7 +361,7 @@ static void try_rows(struct am_fit *fit, const struct am_fit_request *r, uint64_
 
         if (am_fit_row_find(fit, gap_block(gap)->area, &first, end, n_pages))
             try_at(fit, r, gap, first << fit->page_shift, 0, best);
-        gap = am_fit_gap_larger(gap);
+        gap = RB_NEXT(am_fit_gaps, &fit->by_size, gap);
     }
 }
 
@@ -412,7 +412,7 @@ static void find_large(struct am_fit *fit, const struct am_fit_request *r,
             try_border(fit, r, &gap->left, best);
         if (gap->right.is_in && (gap->size != r->size || !gap->left.is_in))
             try_border(fit, r, &gap->right, best); /* not the same place */
-        gap = am_fit_gap_larger(gap);
+        gap = RB_NEXT(am_fit_gaps, &fit->by_size, gap);
     }
     if (is_perfect(r, best) && (best->n_new == 0 || r->may_grow))
         return;

@@ -229,13 +229,24 @@ struct pool_use pool_use_of(aclmem_pool *pool, struct pool_block *block);
 /* Marks a live block as asleep, unless another thread frees it or reused it for another tag. */
 void pool_sleep_take(aclmem_pool *pool, struct pool_block *block, uint32_t tag);
 
+/* Small blocks have pages of their own. */
+static inline bool pool_is_large(const aclmem_pool *pool, size_t size)
+{
+    return size >= pool->page / 4;
+}
+
 /* quick.c */
 int pool_quick_init(aclmem_pool *pool);
 void pool_quick_destroy(aclmem_pool *pool);
-struct pool_block *pool_quick_take(aclmem_pool *pool, unsigned slot, size_t size,
+/*
+ * The next two take a shard by its address: given a pool and a slot, compilers work out the
+ * address of each field from the pool's, which takes twice the code.
+ */
+struct pool_block *pool_quick_take(struct pool_shard *shard, bool is_large, size_t size,
                                    size_t asked, uint32_t tag);
 /* Freed: the block is kept.  One that was kept longest may go for it, and is the caller's. */
-struct pool_block *pool_quick_give(aclmem_pool *pool, struct pool_block *block);
+struct pool_block *pool_quick_give(struct pool_shard *shard, bool is_large,
+                                   struct pool_block *block);
 /* All that is kept of large blocks, or of all, comes into the list, through in_bucket. */
 void pool_quick_flush(aclmem_pool *pool, bool is_all, struct pool_block_list *flushed);
 /*

@@ -330,7 +330,7 @@ static bool needs_pages_locked(aclmem_pool *pool, size_t size)
 static int place_locked(aclmem_pool *pool, size_t size, unsigned slot,
                         struct am_fit_block **ret_place, struct am_fit_use *ret_wait)
 {
-    bool is_small = size < pool->page / 4;
+    bool is_small = !pool_is_large(pool, size);
     int rc = AM_FIT_GROWS;
 
     if (is_small)
@@ -449,7 +449,7 @@ static __attribute__((noinline)) aclError malloc_miss(aclmem_pool *pool, size_t 
                                          .stream = stream,
                                          .slot = slot,
                                          .tag = tag};
-    void *small = request.size < pool->page / 4 ? malloc_small(pool, &request) : NULL;
+    void *small = pool_is_large(pool, request.size) ? NULL : malloc_small(pool, &request);
 
     if (small == NULL)
         return malloc_slow(pool, &request, ret_ptr);
@@ -461,8 +461,9 @@ static inline aclError malloc_on(aclmem_pool *pool, size_t size, aclrtStream str
                                  uint32_t tag, void **ret_ptr)
 {
     unsigned slot = pool_slot_get(pool, stream);
-    struct pool_block *block =
-        pool_quick_take(pool, slot, am_align_up(size, UNIT), size, tag);
+    size_t rounded = am_align_up(size, UNIT);
+    struct pool_block *block = pool_quick_take(
+        &pool->shards[slot], pool_is_large(pool, rounded), rounded, size, tag);
 
     if (block == NULL)
         return malloc_miss(pool, size, stream, slot, tag, ret_ptr);
@@ -561,7 +562,8 @@ aclError aclmem_pool_free(aclmem_pool *pool, void *ptr)
         block->slot != OTHERS && block->place != NULL &&
         /* No order is needed: the program frees a block after all calls that use it. */
         atomic_load_explicit(&block->also, memory_order_relaxed) == 0) {
-        block = pool_quick_give(pool, block);
+        block = pool_quick_give(&pool->shards[block->slot],
+                                pool_is_large(pool, block->size), block);
         if (block == NULL || evict(pool, block))
             return ACL_SUCCESS;
     } else {

@@ -42,11 +42,6 @@ static unsigned bucket_of(size_t size)
     return (unsigned)(size * 0x9e3779b97f4a7c15 >> 57);
 }
 
-static struct pool_kept *kept_of(aclmem_pool *pool, struct pool_shard *shard, size_t size)
-{
-    return &shard->kept[size >= pool->page / 4];
-}
-
 static unsigned size_class(size_t size)
 {
     unsigned i = 63 - (unsigned)__builtin_clzll(size);
@@ -102,15 +97,8 @@ static inline void kept_remove(struct pool_shard *shard, struct pool_kept *kept,
     shard->cached -= block->size;
 }
 
-/*
- * Functions that take a shard by its address are not made part of their callers: compilers would
- * work out the address of each field from the pool's, which takes twice the code.
- */
-#define APART __attribute__((noinline))
-
-static APART struct pool_block *shard_take(struct pool_shard *shard,
-                                           struct pool_kept *kept, size_t size,
-                                           size_t asked, uint32_t tag)
+struct pool_block *pool_quick_take(struct pool_shard *shard, bool is_large, size_t size,
+                                   size_t asked, uint32_t tag)
 {
     struct pool_block *block;
 
@@ -119,7 +107,7 @@ static APART struct pool_block *shard_take(struct pool_shard *shard,
     for (unsigned n = 0; block != NULL && block->size != size; n++)
         block = n < N_CHECKS ? LIST_NEXT(block, in_bucket) : NULL;
     if (block != NULL) {
-        kept_remove(shard, kept, block);
+        kept_remove(shard, &shard->kept[is_large], block);
         block->asked = asked;
         block->tag = tag;
         shard->hits++;
@@ -132,14 +120,6 @@ static APART struct pool_block *shard_take(struct pool_shard *shard,
     }
     am_latch_give(&shard->latch);
     return block;
-}
-
-struct pool_block *pool_quick_take(aclmem_pool *pool, unsigned slot, size_t size,
-                                   size_t asked, uint32_t tag)
-{
-    struct pool_shard *shard = &pool->shards[slot];
-
-    return shard_take(shard, kept_of(pool, shard, size), size, asked, tag);
 }
 
 struct pool_use pool_use_of(aclmem_pool *pool, struct pool_block *block)
@@ -164,9 +144,10 @@ void pool_sleep_take(aclmem_pool *pool, struct pool_block *block, uint32_t tag)
     am_latch_give(&shard->latch);
 }
 
-static APART struct pool_block *
-shard_give(struct pool_shard *shard, struct pool_kept *kept, struct pool_block *block)
+struct pool_block *pool_quick_give(struct pool_shard *shard, bool is_large,
+                                   struct pool_block *block)
 {
+    struct pool_kept *kept = &shard->kept[is_large];
     struct pool_block *oldest = NULL;
 
     am_latch_take(&shard->latch);
@@ -178,13 +159,6 @@ shard_give(struct pool_shard *shard, struct pool_kept *kept, struct pool_block *
     kept_insert(shard, kept, block);
     am_latch_give(&shard->latch);
     return oldest;
-}
-
-struct pool_block *pool_quick_give(aclmem_pool *pool, struct pool_block *block)
-{
-    struct pool_shard *shard = &pool->shards[block->slot];
-
-    return shard_give(shard, kept_of(pool, shard, block->size), block);
 }
 
 uint64_t pool_sample_locked(aclmem_pool *pool, const struct pool_block *more)
