@@ -2,28 +2,17 @@
  * Events in captures.  See event.h and capture.h.
  *
  * A record in a capture is a node without effect; the event remembers its place.  A wait for the
- * event makes the stream join the capture, and holds that place.  The event is not needed any
- * more: the program may destroy it.
+ * event makes the stream join the capture, and holds that place.  Then the nodes do not need the
+ * event: the program may destroy it.
  *
  * External records, waits and resets, and all of notifies, are about the event itself, and run in
  * each execution.  An external record gets its number when the execution is submitted, so that
  * work submitted after the execution waits for it.
  */
-#include <stdlib.h>
-
 #include "acl/error_codes/rt_error_codes.h"
 #include "base/error.h"
-#include "base/sys.h"
 #include "core/stream/capture.h"
 #include "core/stream/event.h"
-
-/* A node that is an end of an edge. */
-struct marker {
-    struct am_task task;
-    struct am_event *event; /* until the task is recorded */
-    void *handle;           /* of the event, for the program */
-    unsigned can;
-};
 
 static struct am_place place_get(struct am_event *event)
 {
@@ -38,87 +27,81 @@ aclError am_event_check_captured(struct am_event *event)
 }
 
 /* The members for records, waits and resets lie at the same place. */
-static void params_set(aclmdlRITaskParams *params, void *handle, unsigned can,
+static void params_set(const struct am_task *task, aclmdlRITaskParams *params,
                        uint32_t flag)
 {
-    params->of.eventRecord.event = handle;
+    const struct am_event *event = ((const struct am_event_task *)task)->event;
+    unsigned can = event->can;
+
+    params->of.eventRecord.event = event->named.handle;
     params->of.eventRecord.eventFlag = (can & AM_EVENT_SYNC ? ACL_EVENT_SYNC : 0) |
                                        (can & AM_EVENT_TIME ? ACL_EVENT_TIME_LINE : 0) |
                                        (can & AM_EVENT_EXTERNAL ? ACL_EVENT_EXTERNAL : 0);
     params->of.eventRecord.recordFlag = flag;
 }
 
-/* ---- edges ---- */
-
-static void marker_free(struct am_task *task)
+/* A task for a node. */
+static aclError node_make(const struct am_task_ops *ops, struct am_event *event,
+                          uint32_t seconds, struct am_event_task **ret_task)
 {
-    free(task);
+    struct am_event_task *et;
+
+    AM_TRY(am_event_task_make(ops, event, NULL, &et));
+    et->task.is_captured = true;
+    et->task.is_short = ops->poll == NULL;
+    if (seconds != 0)
+        et->task.deadline = seconds * AM_SECOND;
+    *ret_task = et;
+    return ACL_SUCCESS;
 }
 
-static void marker_recorded(struct am_task *task, const struct am_place *place)
+static aclError node_submit(const struct am_task_ops *ops, struct am_event *event,
+                            struct am_stream *stream, uint32_t seconds)
 {
-    struct am_event *event = ((struct marker *)task)->event;
+    struct am_event_task *et;
+
+    AM_TRY(node_make(ops, event, seconds, &et));
+    return am_stream_submit(stream, &et->task);
+}
+
+/* ---- edges ---- */
+
+static void place_set(struct am_task *task, const struct am_place *place)
+{
+    struct am_event *event = ((struct am_event_task *)task)->event;
 
     am_lock(&event->lock);
     event->place = *place;
     am_unlock(&event->lock);
 }
 
-static void marker_reset(struct am_task *task, const struct am_place *place)
+static void place_reset(struct am_task *task, const struct am_place *place)
 {
-    struct am_event *event = ((struct marker *)task)->event;
-
-    am_lock(&event->lock);
-    event->place.capture = 0;
-    am_unlock(&event->lock);
+    place_set(task, &(struct am_place){0});
 }
 
-static void marker_params(const struct am_task *task, aclmdlRITaskParams *params)
+static void edge_params(const struct am_task *task, aclmdlRITaskParams *params)
 {
-    const struct marker *marker = (const struct marker *)task;
-
-    params_set(params, marker->handle, marker->can, ACL_EVENT_RECORD_DEFAULT);
+    params_set(task, params, ACL_EVENT_RECORD_DEFAULT);
 }
 
-static const struct am_task_ops record_marker = {
-    .params = marker_params,
-    .recorded = marker_recorded,
-    .free = marker_free,
+static const struct am_task_ops edge_record = {
+    .params = edge_params,
+    .recorded = place_set,
+    .free = am_event_task_free,
     .type = ACL_MODEL_RI_TASK_EVENT_RECORD,
 };
-static const struct am_task_ops reset_marker = {
-    .params = marker_params,
-    .recorded = marker_reset,
-    .free = marker_free,
+static const struct am_task_ops edge_reset = {
+    .params = edge_params,
+    .recorded = place_reset,
+    .free = am_event_task_free,
     .type = ACL_MODEL_RI_TASK_EVENT_RESET,
 };
-static const struct am_task_ops wait_marker = {
-    .params = marker_params,
-    .free = marker_free,
+static const struct am_task_ops edge_wait = {
+    .params = edge_params,
+    .free = am_event_task_free,
     .type = ACL_MODEL_RI_TASK_EVENT_WAIT,
 };
-
-static struct marker *marker_make(const struct am_task_ops *ops, struct am_event *event)
-{
-    struct marker *marker = am_task_make(ops, sizeof *marker);
-
-    if (marker == NULL)
-        return NULL;
-    marker->event = event;
-    marker->handle = event->named.handle;
-    marker->can = event->can;
-    marker->task.is_captured = true;
-    marker->task.is_short = true;
-    return marker;
-}
-
-static aclError marker_submit(const struct am_task_ops *ops, struct am_event *event,
-                              struct am_stream *stream)
-{
-    struct marker *marker = marker_make(ops, event);
-
-    return marker != NULL ? am_stream_submit(stream, &marker->task) : ACL_ERROR_BAD_ALLOC;
-}
 
 /* ---- external records, waits and resets ---- */
 
@@ -176,9 +159,7 @@ static void reset_rearm(struct am_task *task)
 
 static void external_params(const struct am_task *task, aclmdlRITaskParams *params)
 {
-    const struct am_event *event = ((const struct am_event_task *)task)->event;
-
-    params_set(params, event->named.handle, event->can, ACL_EVENT_RECORD_EXTERNAL);
+    params_set(task, params, ACL_EVENT_RECORD_EXTERNAL);
 }
 
 static const struct am_task_ops external_record = {
@@ -234,20 +215,6 @@ static aclError external_check(struct am_event *event, struct am_stream *stream,
     return ACL_SUCCESS;
 }
 
-static aclError external_submit(const struct am_task_ops *ops, struct am_event *event,
-                                struct am_stream *stream, uint32_t seconds)
-{
-    struct am_event_task *et;
-
-    AM_TRY(am_event_task_make(ops, event, stream, &et));
-    et->stream = NULL;
-    et->task.is_captured = true;
-    et->task.is_short = ops->poll == NULL;
-    if (seconds != 0)
-        et->task.deadline = seconds * AM_SECOND;
-    return am_stream_submit(stream, &et->task);
-}
-
 static bool is_external_event(const struct am_event *event)
 {
     return event->can & (AM_EVENT_EXTERNAL | AM_EVENT_NOTIFY);
@@ -268,30 +235,29 @@ aclError am_event_capture_record(struct am_event *event, struct am_stream *strea
 {
     AM_TRY(shared_check(event, stream));
     if (!is_external && !is_external_event(event))
-        return marker_submit(&record_marker, event, stream);
+        return node_submit(&edge_record, event, stream, 0);
     AM_TRY(external_check(event, stream, false));
-    return external_submit(&external_record, event, stream, 0);
+    return node_submit(&external_record, event, stream, 0);
 }
 
 aclError am_event_capture_reset(struct am_event *event, struct am_stream *stream)
 {
     if (place_get(event).capture == am_capture_number(stream))
-        return marker_submit(&reset_marker, event, stream);
-    return external_submit(&external_reset, event, stream, 0);
+        return node_submit(&edge_reset, event, stream, 0);
+    return node_submit(&external_reset, event, stream, 0);
 }
 
 /* A wait for a captured record; *ret_is_over: that capture is over. */
 static aclError joining_wait(struct am_event *event, struct am_stream *stream,
                              const struct am_place *place, bool *ret_is_over)
 {
-    struct marker *marker = marker_make(&wait_marker, event);
+    struct am_event_task *et;
     aclError rc;
 
-    if (marker == NULL)
-        return ACL_ERROR_BAD_ALLOC;
-    rc = am_capture_wait(stream, &marker->task, place, ret_is_over);
+    AM_TRY(node_make(&edge_wait, event, 0, &et));
+    rc = am_capture_wait(stream, &et->task, place, ret_is_over);
     if (rc != ACL_SUCCESS || *ret_is_over)
-        free(marker);
+        am_event_task_free(&et->task);
     return rc;
 }
 
@@ -318,5 +284,5 @@ aclError am_event_capture_wait(struct am_event *event, struct am_stream *stream,
             "in the same capture; to wait for other work use "
             "aclrtStreamWaitEventWithFlag with EXTERNAL");
     AM_TRY(external_check(event, stream, true));
-    return external_submit(&external_wait, event, stream, seconds);
+    return node_submit(&external_wait, event, stream, seconds);
 }
