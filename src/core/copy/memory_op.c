@@ -37,22 +37,41 @@ static void op_free(struct am_task *task)
     free(op);
 }
 
+/* Reads or writes the device's memory. */
+static aclError spans_access(const struct am_spans *theirs, const struct am_span *ours,
+                             unsigned access)
+{
+    return access & AM_ACCESS_WRITE
+               ? am_setup.backend->copy(theirs->list, 0, ours, 0, ours->size)
+               : am_setup.backend->copy(ours, 0, theirs->list, 0, ours->size);
+}
+
+aclError am_memory_access(void *addr, void *ours, size_t size, unsigned access,
+                          int32_t device, const char *what)
+{
+    struct am_span our_span = {.addr = ours, .size = size};
+    struct am_spans spans;
+    aclError rc;
+
+    AM_TRY(am_spans_open_device(&spans, addr, size, access, device, what));
+    rc = spans_access(&spans, &our_span, access);
+    am_spans_close(&spans);
+    return rc;
+}
+
 /* The memory for one access: the task's, or what is at the addresses of a captured task now. */
 static aclError op_access(const struct op *op, const struct am_spans *spans,
                           struct am_span *ours, unsigned access)
 {
     struct am_spans now;
-    const struct am_spans *theirs = op->task.is_captured ? &now : spans;
     aclError rc;
 
-    if (op->task.is_captured)
-        AM_TRY(am_spans_reopen(&now, spans, access | AM_SPANS_TURN, op->device,
-                               "the address"));
-    rc = access == AM_ACCESS_READ
-             ? am_setup.backend->copy(ours, 0, theirs->list, 0, ours->size)
-             : am_setup.backend->copy(theirs->list, 0, ours, 0, ours->size);
-    if (op->task.is_captured)
-        am_spans_close(&now);
+    if (!op->task.is_captured)
+        return spans_access(spans, ours, access);
+    AM_TRY(
+        am_spans_reopen(&now, spans, access | AM_SPANS_TURN, op->device, "the address"));
+    rc = spans_access(&now, ours, access);
+    am_spans_close(&now);
     return rc;
 }
 
@@ -102,22 +121,6 @@ static aclError op_submit(struct op *op, const void *addr, size_t size, unsigned
     return op_finish(
         op, am_spans_open_device(&op->spans, addr, size, access, op->device, what),
         stream);
-}
-
-aclError am_memory_access(void *addr, void *ours, size_t size, bool is_write,
-                          int32_t device)
-{
-    struct am_span our_span = {.addr = ours, .size = size};
-    struct am_spans spans;
-    aclError rc;
-
-    AM_TRY(am_spans_open_device(
-        &spans, addr, size, (is_write ? AM_ACCESS_WRITE : AM_ACCESS_READ) | AM_SPANS_TURN,
-        device, "the address"));
-    rc = is_write ? am_setup.backend->copy(spans.list, 0, &our_span, 0, size)
-                  : am_setup.backend->copy(&our_span, 0, spans.list, 0, size);
-    am_spans_close(&spans);
-    return rc;
 }
 
 /* ---- no effect ---- */
@@ -252,19 +255,13 @@ _Static_assert(sizeof(struct desc) == AM_DESC_SIZE, "the size that the program g
 aclError am_desc_set(void *desc, enum am_desc_kind kind, void *src, void *dst,
                      size_t size)
 {
-    const struct desc content = {
+    struct desc content = {
         .mark = marks[kind], .src = (uintptr_t)src, .dst = (uintptr_t)dst, .size = size};
-    struct am_span ours = {.addr = (void *)(uintptr_t)&content, .size = sizeof content};
-    struct am_spans to;
     int32_t device;
-    aclError rc;
 
     AM_TRY(am_context_device(&device));
-    AM_TRY(
-        am_spans_open_device(&to, desc, sizeof content, AM_ACCESS_WRITE, device, "desc"));
-    rc = am_setup.backend->copy(to.list, 0, &ours, 0, sizeof content);
-    am_spans_close(&to);
-    return rc;
+    return am_memory_access(desc, &content, sizeof content, AM_ACCESS_WRITE, device,
+                            "desc");
 }
 
 /* A copy inside the stream's device, between addresses that were read from its memory. */

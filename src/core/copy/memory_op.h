@@ -21,9 +21,12 @@
 aclError am_memory_op_value(void *addr, bool is_write, uint64_t value, uint32_t how,
                             struct am_stream *stream);
 
-/* Reads or writes `size` bytes (at most 64) of the device's memory at addr now. */
-aclError am_memory_access(void *addr, void *ours, size_t size, bool is_write,
-                          int32_t device);
+/*
+ * Reads or writes `size` bytes of the device's memory at addr now; `access` and `what` are those of
+ * am_spans_open().
+ */
+aclError am_memory_access(void *addr, void *ours, size_t size, unsigned access,
+                          int32_t device, const char *what);
 
 /* Has no effect.  The range must be device memory that the stream's device may read. */
 aclError am_memory_op_touch(void *addr, size_t size, struct am_stream *stream);

@@ -33,7 +33,8 @@ static void condition_start(struct am_model_part *part)
 
     if (condition->has_default)
         (void)am_memory_access(condition->addr, &condition->value,
-                               sizeof condition->value, true, condition->device);
+                               sizeof condition->value, AM_ACCESS_WRITE | AM_SPANS_TURN,
+                               condition->device, "the address");
     am_error_capture_end(before);
 }
 
@@ -133,8 +134,9 @@ static aclError branch_select(struct branch *branch, struct am_model **ret_child
     uint64_t value = 0;
 
     *ret_child = NULL;
-    AM_TRY(am_memory_access(branch->condition->addr, &value, sizeof value, false,
-                            branch->condition->device));
+    AM_TRY(am_memory_access(branch->condition->addr, &value, sizeof value,
+                            AM_ACCESS_READ | AM_SPANS_TURN, branch->condition->device,
+                            "the address"));
     if (branch->type == ACL_MODEL_RI_COND_TYPE_WHILE)
         value = value != 0 ? 0 : branch->n;
     else if (branch->type == ACL_MODEL_RI_COND_TYPE_IF)
