@@ -408,22 +408,15 @@ int am_stall_wait_locked(struct am_queue *queue, uint64_t target, uint64_t timeo
 
 int am_stall_wait_launched(struct am_queue *queue, uint64_t timeout_ns)
 {
-    struct queue_wait what = {.queue = queue};
-    struct am_wait wait = {
-        .sched = queue->sched,
-        .changed = &queue->changed,
-        .what = &what,
-        .is_done = queue_is_done,
-        .poll = queue_poll,
-    };
+    uint64_t target;
     int rc;
 
     if (queue->device == NULL)
         return 0;
     am_lock(&queue->lock);
     /* n_done does not include tasks that are being completed. */
-    what.target = queue->n_launched > 0 ? queue->n_done + queue->n_launched : 0;
-    rc = am_wait_locked(&queue->lock, &wait, timeout_ns);
+    target = queue->n_launched > 0 ? queue->n_done + queue->n_launched : 0;
+    rc = am_stall_wait_locked(queue, target, timeout_ns, NULL);
     am_unlock(&queue->lock);
     return rc;
 }
