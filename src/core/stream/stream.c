@@ -175,7 +175,6 @@ static void stream_unlist_locked(struct am_stream *stream) AM_REQUIRES(streams_l
     struct am_ledger_stream *figure;
     uint64_t thread;
 
-    stream->is_dead = true;
     am_lock(&stream->queue.lock);
     thread = stream->callback_thread;
     stream->callback_thread = 0;
@@ -435,8 +434,9 @@ static struct am_stream *walk_next(struct am_stream *last, int32_t device,
     struct am_stream *stream;
 
     am_lock(&streams_lock);
-    stream = last == NULL || last->is_dead ? LIST_FIRST(&streams[device].list)
-                                           : LIST_NEXT(last, all);
+    stream = last == NULL || last->named.handle == NULL
+                 ? LIST_FIRST(&streams[device].list)
+                 : LIST_NEXT(last, all);
     while (stream != NULL && ((last != NULL && stream->serial >= last->serial) ||
                               (context != NULL && stream->context != context)))
         stream = LIST_NEXT(stream, all);
@@ -570,7 +570,7 @@ static bool stream_end(struct am_stream *stream, bool is_forced, struct am_stall
         stream_finish(stream, stall);
     (void)am_queue_drop(queue, false, AM_FOREVER);
     am_lock(&streams_lock);
-    was_alive = !stream->is_dead;
+    was_alive = stream->named.handle != NULL;
     if (was_alive)
         stream_unlist_locked(stream);
     am_unlock(&streams_lock);

@@ -21,12 +21,11 @@
 struct am_context;
 
 struct am_stream {
-    struct am_named named;
+    struct am_named named; /* has a handle as long as the stream is listed */
     int32_t id;
     int32_t device;
     struct am_context *context; /* holds a reference, alive or not */
     bool is_default;            /* its context's default stream */
-    bool is_dead;               /* not listed any more */
     uint32_t flags;             /* ACL_STREAM_* */
     struct am_queue queue;
     uint64_t callback_thread; /* queue.lock, as the next ones; 0: none subscribed */
