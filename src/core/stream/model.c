@@ -53,6 +53,7 @@ void am_model_add_part(struct am_model *model, struct am_model_part *part)
 {
     am_lock(&model->lock);
     LIST_INSERT_HEAD(&model->parts, part, all);
+    model->has_starts = model->has_starts || part->start != NULL;
     am_unlock(&model->lock);
 }
 

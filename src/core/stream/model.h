@@ -112,6 +112,7 @@ struct am_model {
     bool is_built;           /* of aclmdlRIBuildBegin (core/model/build.c) */
     uint32_t parent; /* the id of the model whose condition executes this one, or 0 */
     LIST_HEAD(, am_model_part) parts; /* lock */
+    atomic_bool has_starts;           /* a part with this function was added */
     bool is_reported; /* lock; the parts know that the model was destroyed */
 
     /* Executions: */

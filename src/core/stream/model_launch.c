@@ -146,27 +146,13 @@ static bool steps_open(struct am_execution *execution)
     return true;
 }
 
-/* Conditions are set by the thread that executes the model. */
-static bool has_starts(struct am_model *model)
-{
-    const struct am_model_part *part;
-
-    am_lock(&model->lock);
-    LIST_FOREACH (part, &model->parts, all) {
-        if (part->start != NULL)
-            break;
-    }
-    am_unlock(&model->lock);
-    return part != NULL;
-}
-
 void am_execution_open(struct am_execution *execution)
 {
     struct am_model *model = execution->model;
     bool is_open;
 
     if (model->n_steps == 0 || !am_queue_can_launch(execution->queue) ||
-        has_starts(model) ||
+        model->has_starts || /* the thread that executes the model sets its conditions */
         atomic_load_explicit(&am_task_ran, memory_order_relaxed) != NULL ||
         atomic_load_explicit(&am_node_ran, memory_order_relaxed) != NULL ||
         !steps_alloc(execution))

@@ -651,41 +651,31 @@ static const struct am_task_ops execution_ops = {
     .describe = execution_describe,
 };
 
-/* A spare execution, or this one, is pending from now on; NULL: there is no spare one. */
-static struct am_execution *
-execution_add(struct am_model *model, struct am_execution *made, struct am_queue *queue)
-{
-    struct am_execution *execution = made;
-
-    am_lock(&model->lock);
-    if (made == NULL && (execution = LIST_FIRST(&model->spares)) != NULL)
-        LIST_REMOVE(execution, link);
-    if (execution != NULL) {
-        execution->queue = queue;
-        LIST_INSERT_HEAD(&model->pending, execution, link);
-    }
-    am_unlock(&model->lock);
-    return execution;
-}
-
+/* A spare execution, or a new one, is pending from now on. */
 static aclError execution_make(struct am_model *model, struct am_queue *queue,
                                struct am_execution **ret_execution)
 {
-    struct am_execution *execution = execution_add(model, NULL, queue);
+    struct am_execution *execution;
 
-    if (execution == NULL) {
+    am_lock(&model->lock);
+    execution = LIST_FIRST(&model->spares);
+    if (execution != NULL)
+        LIST_REMOVE(execution, link);
+    am_unlock(&model->lock);
+    if (execution == NULL)
         execution = am_sys_calloc(1, sizeof *execution +
                                          model->n_announced * sizeof(struct am_task *));
-        AM_REQUIRE(execution != NULL, ACL_ERROR_BAD_ALLOC,
-                   "no memory to execute a model");
-        (void)execution_add(model, execution, queue);
-    }
+    AM_REQUIRE(execution != NULL, ACL_ERROR_BAD_ALLOC, "no memory to execute a model");
     am_task_init(&execution->task, &execution_ops);
     execution->task.is_short = model->is_short;
     execution->model = model;
+    execution->queue = queue;
     execution->is_owner = false;
     execution->is_entered = false;
     am_ref_more(&model->named.refs);
+    am_lock(&model->lock);
+    LIST_INSERT_HEAD(&model->pending, execution, link);
+    am_unlock(&model->lock);
     *ret_execution = execution;
     return ACL_SUCCESS;
 }
