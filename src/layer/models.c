@@ -222,11 +222,16 @@ static const void *handle_of(const struct am_call *call)
     }
 }
 
+static enum am_object_kind kind_of(const struct am_call *call)
+{
+    return is_notify(call->id) ? AM_OBJECT_NOTIFY : AM_OBJECT_EVENT;
+}
+
 static struct am_signal *signal_of(const struct am_call *call)
 {
     const void *handle = handle_of(call);
-    enum am_object_kind kind = is_notify(call->id) ? AM_OBJECT_NOTIFY : AM_OBJECT_EVENT;
-    struct am_object *object = handle != NULL ? am_handle_find(kind, handle) : NULL;
+    struct am_object *object =
+        handle != NULL ? am_handle_find(kind_of(call), handle) : NULL;
 
     return object != NULL && !object->is_freed ? object->signal : NULL;
 }
@@ -323,9 +328,16 @@ bool am_capture_before(struct am_call *call)
     }
     case AM_API_aclrtValueWrite:
     case AM_API_aclrtValueWait:
+        am_call_add_range(call,
+                          ((const struct am_args_aclrtValueWrite *)call->args)->devAddr,
+                          8, call->id == AM_API_aclrtValueWrite, "devAddr");
         return false;
     default:
-        return handle_of(call) == NULL;
+        if (handle_of(call) == NULL)
+            return true;
+        (void)am_handle_use(call, kind_of(call), handle_of(call),
+                            is_notify(call->id) ? "notify" : "event");
+        return false;
     }
 }
 
@@ -406,9 +418,10 @@ static void value_note(struct am_call *call)
 
     if (task == NULL)
         return;
-    task->addr = (uintptr_t)a->devAddr;
     task->value = a->value;
     task->flag = is_write ? 0 : wait->flag;
+    if (call->work != NULL)
+        ranges_note(call, task);
 }
 
 static void access_note(struct am_call *call)

@@ -37,7 +37,7 @@ struct task {
     uint32_t record; /* of a record or wait: its number */
     uint64_t handle; /* of an event or notify */
     bool is_notify;
-    uint64_t addr, value;                /* of a value */
+    uint64_t value;                      /* that is written or waited for */
     uint32_t flag;                       /* of a wait for a value */
     struct am_captured_function *called; /* of a function */
     struct range *ranges;

@@ -78,15 +78,13 @@ static struct am_record *model_replay(struct am_call *call, struct am_agent *age
 
 static void value_replay(struct am_call *call, const struct task *task)
 {
-    struct am_object *area = am_area_find(task->addr);
     const struct am_piece *piece;
     struct am_record *record;
     struct am_work work;
 
-    if (area == NULL)
-        return;
     am_work_begin(&work, AM_WORK_USE, call, call->agent);
-    am_work_piece(&work, area, task->addr - area->key, 8, false);
+    for (size_t i = 0; i < task->n_ranges; i++)
+        range_replay(call, &work, &task->ranges[i]);
     piece = work.n_pieces > 0 ? &work.pieces[0] : NULL;
     if (piece != NULL && task->type == TASK_VALUE_WRITE) {
         record = am_value_write(call, call->agent, piece->bytes, piece->at, task->value);

@@ -599,6 +599,63 @@ static void all_right(bool is_fixed)
     MUST(aclrtDestroyStream(side));
 }
 
+/* A model writes a value; the memory is freed before the capture or behind it. */
+static void value_freed(bool is_fixed, bool is_before)
+{
+    aclrtStream stream = stream_open();
+    void *value = block_open(64);
+    aclmdlRI model = NULL;
+
+    if (is_before && !is_fixed)
+        free_block(value);
+    MUST(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+    (void)aclrtValueWrite(value, 1, 0, stream);
+    (void)aclmdlRICaptureEnd(stream, &model);
+    if (!is_before && !is_fixed)
+        free_block(value);
+    if (model != NULL) {
+        replay(model, stream);
+        MUST(aclmdlRIDestroy(model));
+    }
+    if (is_fixed)
+        free_block(value);
+    MUST(aclrtDestroyStream(stream));
+}
+
+static void value_freed_before(bool is_fixed)
+{
+    value_freed(is_fixed, true);
+}
+
+static void value_freed_behind(bool is_fixed)
+{
+    value_freed(is_fixed, false);
+}
+
+MISTAKE void destroy_notify(aclrtNotify notify)
+{
+    MUST(aclrtDestroyNotify(notify));
+}
+
+static void notify_destroyed_before(bool is_fixed)
+{
+    aclrtStream stream = stream_open();
+    aclrtNotify notify;
+    aclmdlRI model = NULL;
+
+    MUST(aclrtCreateNotify(&notify, 0));
+    if (!is_fixed)
+        destroy_notify(notify);
+    MUST(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+    (void)aclrtRecordNotify(notify, stream);
+    (void)aclmdlRICaptureEnd(stream, &model);
+    if (model != NULL)
+        MUST(aclmdlRIDestroy(model));
+    if (is_fixed)
+        destroy_notify(notify);
+    MUST(aclrtDestroyStream(stream));
+}
+
 /* The record orders what is in front of it in the model. */
 static void notified_before_the_write(bool is_fixed)
 {
@@ -647,6 +704,12 @@ const struct bug model_bugs[] = {
     BUG("model-streams/inside", inside_a_model, "race", "nothing orders the two",
         "set_on"),
     BUG("model/and-stream", model_and_stream, "race", "nothing orders the two", "set_on"),
+    BUG("model/value-freed-before", value_freed_before, "use-after-free",
+        "devAddr is the block", "free_block"),
+    BUG("model/value-freed", value_freed_behind, "use-after-free",
+        "what the model writes", "free_block"),
+    BUG("model/notify-destroyed", notify_destroyed_before, "stale-handle",
+        "notify is notify", "destroy_notify"),
     BUG("model/notified-early", notified_before_the_write, "race",
         "nothing orders the two", "set_on"),
     BUG("model/pinned-touched", pinned_touched, "race.host", "", "write_pinned",
