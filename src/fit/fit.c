@@ -122,7 +122,6 @@ static void block_link(struct am_fit *fit, struct am_fit_block *block,
     bool had_next = gap_has_right(gap);
 
     am_fit_gap_remove(fit, gap);
-    block->area = left->area;
     block->gap.addr = block->addr + block->size;
     block->gap.size = end - block->gap.addr;
     block->gap.head = last;
@@ -138,31 +137,34 @@ static void block_link(struct am_fit *fit, struct am_fit_block *block,
 static int block_place(struct am_fit *fit, const struct am_fit_request *request,
                        struct am_fit_block *block, struct am_fit_use *ret_wait)
 {
+    struct am_fit_page *page, *last_page;
     struct am_fit_area *area;
     struct am_fit_use first, last;
     struct am_fit_place place;
-    uint64_t size = request->size;
     int rc = am_fit_place_find(fit, request, &place);
 
     if (rc != 0)
         return rc;
     area = gap_block(place.gap)->area;
-    first = page_use_in(fit, place.gap, fit_page_of(fit, place.addr));
-    last = page_use_in(fit, place.gap, fit_page_of(fit, place.addr + size - 1));
-    am_fit_pages_pin(fit, area, place.addr, size);
+    block->addr = place.addr;
+    block->size = request->size;
+    block->area = area;
+    block->is_asleep = false;
+    first = page_use_in(fit, place.gap, fit_page_of(fit, block->addr));
+    last = page_use_in(fit, place.gap, fit_page_of(fit, block->addr + block->size - 1));
+    am_fit_pages_pin(fit, block);
     if (place.n_missing != 0)
-        rc = am_fit_pages_fill(fit, area, place.addr, size, ret_wait);
+        rc = am_fit_pages_fill(fit, block, ret_wait);
     if (rc != 0) {
-        am_fit_pages_unpin(fit, area, place.addr, size, (struct am_fit_use){0});
+        am_fit_pages_unpin(fit, block, (struct am_fit_use){0});
         return rc;
     }
 
-    am_fit_pages_settle(fit, area, place.addr, size);
+    /* What was queued on the pages before is over, or waited for. */
+    for (page = fit_block_pages(fit, block, &last_page); page <= last_page; page++)
+        page->use = (struct am_fit_use){0};
     if (area->head.gap.size == area->size)
         area->origin = place.addr;
-    block->addr = place.addr;
-    block->size = size;
-    block->is_asleep = false;
     block_link(fit, block, place.gap, first, last);
     *ret_wait = place.wait;
     return 0;
@@ -330,7 +332,7 @@ static void block_unlink(struct am_fit *fit, struct am_fit_block *block,
         at_last = at_first;
     }
     am_fit_block_set_awake(fit, block, true);
-    am_fit_pages_unpin(fit, block->area, block->addr, block->size, use);
+    am_fit_pages_unpin(fit, block, use);
     at_first = page_leave(fit, block, first, at_first, use);
     at_last = page_leave(fit, block, last, at_last, use);
 
@@ -464,7 +466,7 @@ int am_fit_wake(struct am_fit *fit, struct am_fit_block *block,
     *ret_wait = fit->late = (struct am_fit_use){0};
     if (!block->is_asleep)
         return 0;
-    rc = am_fit_pages_fill(fit, block->area, block->addr, block->size, ret_wait);
+    rc = am_fit_pages_fill(fit, block, ret_wait);
     if (rc == 0)
         am_fit_block_set_awake(fit, block, true);
     return rc;

@@ -131,6 +131,17 @@ fit_page_at(const struct am_fit *fit, const struct am_fit_area *area, uint64_t p
     return &area->pages[page - fit_page_of(fit, area->base)];
 }
 
+/* The first page that the block touches, and the last one. */
+static inline struct am_fit_page *fit_block_pages(const struct am_fit *fit,
+                                                  const struct am_fit_block *block,
+                                                  struct am_fit_page **ret_last)
+{
+    uint64_t last = fit_page_of(fit, block->addr + block->size - 1);
+
+    *ret_last = fit_page_at(fit, block->area, last);
+    return fit_page_at(fit, block->area, fit_page_of(fit, block->addr));
+}
+
 static inline uint64_t fit_page_addr(const struct am_fit *fit,
                                      const struct am_fit_page *page)
 {
@@ -277,23 +288,19 @@ uint64_t am_fit_pages_returning(struct am_fit *fit, const struct am_fit_area *ar
                                 uint64_t page, uint64_t n, bool *ret_is_busy);
 /* Where no block lives: the queued work on the memory that one would get there. */
 struct am_fit_use am_fit_page_use(const struct am_fit_page *page);
-/* A block comes to live there, or leaves: idle pages are those without one. */
-void am_fit_pages_pin(struct am_fit *fit, struct am_fit_area *area, uint64_t addr,
-                      uint64_t size);
-void am_fit_pages_unpin(struct am_fit *fit, struct am_fit_area *area, uint64_t addr,
-                        uint64_t size, struct am_fit_use use);
-/* The block has its pages: what was queued on them before is over, or waited for. */
-void am_fit_pages_settle(struct am_fit *fit, struct am_fit_area *area, uint64_t addr,
-                         uint64_t size);
+/* The block comes to live in its pages, or leaves: idle pages are those without one. */
+void am_fit_pages_pin(struct am_fit *fit, const struct am_fit_block *block);
+void am_fit_pages_unpin(struct am_fit *fit, const struct am_fit_block *block,
+                        struct am_fit_use use);
 /* Notes whether a block is awake. */
 void am_fit_block_set_awake(struct am_fit *fit, struct am_fit_block *block,
                             bool is_awake);
 /*
- * Memory behind all pages of a pinned range.  A block that is placed there comes after the queued
+ * Memory behind all pages of the block.  A block that is placed there comes after the queued
  * work in stream order; a page where a block is asleep gets memory without any.
  */
-int am_fit_pages_fill(struct am_fit *fit, struct am_fit_area *area, uint64_t addr,
-                      uint64_t size, struct am_fit_use *ret_wait);
+int am_fit_pages_fill(struct am_fit *fit, const struct am_fit_block *block,
+                      struct am_fit_use *ret_wait);
 /* The page's memory goes: it is idle, or all its blocks are asleep. */
 int am_fit_page_drop(struct am_fit *fit, struct am_fit_page *page);
 /* A loose frame goes. */

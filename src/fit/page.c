@@ -185,14 +185,12 @@ static void page_set_bit(struct am_fit_page *page, bool is_set)
         *word &= ~(1ull << i % 64);
 }
 
-void am_fit_pages_pin(struct am_fit *fit, struct am_fit_area *area, uint64_t addr,
-                      uint64_t size)
+void am_fit_pages_pin(struct am_fit *fit, const struct am_fit_block *block)
 {
-    for (uint64_t i = fit_page_of(fit, addr), last = fit_page_of(fit, addr + size - 1);
-         i <= last; i++) {
-        struct am_fit_page *page = fit_page_at(fit, area, i);
+    struct am_fit_page *last, *page = fit_block_pages(fit, block, &last);
 
-        page->area = area;
+    for (; page <= last; page++) {
+        page->area = block->area;
         if (page->n_live++ == 0 && page->frame != NULL) {
             TAILQ_REMOVE(&fit->idle, page, link);
             fit->stats.idle--;
@@ -202,13 +200,12 @@ void am_fit_pages_pin(struct am_fit *fit, struct am_fit_area *area, uint64_t add
     }
 }
 
-void am_fit_pages_unpin(struct am_fit *fit, struct am_fit_area *area, uint64_t addr,
-                        uint64_t size, struct am_fit_use use)
+void am_fit_pages_unpin(struct am_fit *fit, const struct am_fit_block *block,
+                        struct am_fit_use use)
 {
-    for (uint64_t i = fit_page_of(fit, addr), last = fit_page_of(fit, addr + size - 1);
-         i <= last; i++) {
-        struct am_fit_page *page = fit_page_at(fit, area, i);
+    struct am_fit_page *last, *page = fit_block_pages(fit, block, &last);
 
+    for (; page <= last; page++) {
         page->n_awake--;
         if (--page->n_live == 0 && page->frame != NULL) {
             use_add(&page->use, use);
@@ -219,26 +216,15 @@ void am_fit_pages_unpin(struct am_fit *fit, struct am_fit_area *area, uint64_t a
     }
 }
 
-void am_fit_pages_settle(struct am_fit *fit, struct am_fit_area *area, uint64_t addr,
-                         uint64_t size)
-{
-    for (uint64_t i = fit_page_of(fit, addr), last = fit_page_of(fit, addr + size - 1);
-         i <= last; i++)
-        fit_page_at(fit, area, i)->use = (struct am_fit_use){0};
-}
-
 void am_fit_block_set_awake(struct am_fit *fit, struct am_fit_block *block, bool is_awake)
 {
-    uint64_t last = fit_page_of(fit, block->addr + block->size - 1);
+    struct am_fit_page *last, *page = fit_block_pages(fit, block, &last);
 
     if (block->is_asleep == !is_awake)
         return;
     block->is_asleep = !is_awake;
-    for (uint64_t i = fit_page_of(fit, block->addr); i <= last; i++) {
-        struct am_fit_page *page = fit_page_at(fit, block->area, i);
-
+    for (; page <= last; page++)
         page->n_awake += is_awake ? 1u : -1u;
-    }
 }
 
 uint64_t am_fit_held(const struct am_fit *fit)
@@ -462,23 +448,18 @@ static int page_fill(struct am_fit *fit, struct am_fit_page *page,
     return 0;
 }
 
-int am_fit_pages_fill(struct am_fit *fit, struct am_fit_area *area, uint64_t addr,
-                      uint64_t size, struct am_fit_use *ret_wait)
+int am_fit_pages_fill(struct am_fit *fit, const struct am_fit_block *block,
+                      struct am_fit_use *ret_wait)
 {
-    uint64_t first = fit_page_of(fit, addr);
-    uint64_t last = fit_page_of(fit, addr + size - 1);
+    struct am_fit_page *last, *first = fit_block_pages(fit, block, &last);
+    int rc = 0;
 
     /* Before one page takes what another could have without a call. */
-    for (uint64_t i = first; fit->stats.aliases > 0 && i <= last; i++)
-        page_return(fit, fit_page_at(fit, area, i));
-    for (uint64_t i = first; i <= last; i++) {
-        struct am_fit_page *page = fit_page_at(fit, area, i);
-        int rc = page->frame == NULL ? page_fill(fit, page, ret_wait) : 0;
-
-        if (rc != 0)
-            return rc;
-    }
-    return 0;
+    for (struct am_fit_page *page = first; fit->stats.aliases > 0 && page <= last; page++)
+        page_return(fit, page);
+    for (struct am_fit_page *page = first; rc == 0 && page <= last; page++)
+        rc = page->frame == NULL ? page_fill(fit, page, ret_wait) : 0;
+    return rc;
 }
 
 int am_fit_frame_drop(struct am_fit *fit, struct am_fit_frame *frame)
