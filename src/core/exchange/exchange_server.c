@@ -202,13 +202,17 @@ static int watch(int fd, uint32_t what)
     return am_sys_epoll_ctl(server.epoll, EPOLL_CTL_ADD, fd, &event) != 0 ? -errno : 0;
 }
 
-/* The socket and what the thread waits with. */
+/* The socket and what the thread waits with, as far as they exist. */
 static void server_close_locked(void) AM_REQUIRES(server.lock)
 {
-    am_sockname_remove(server.directory, server.name);
-    close(server.listener);
-    close(server.stop);
-    close(server.epoll);
+    if (server.listener >= 0) {
+        am_sockname_remove(server.directory, server.name);
+        close(server.listener);
+    }
+    if (server.stop >= 0)
+        close(server.stop);
+    if (server.epoll >= 0)
+        close(server.epoll);
 }
 
 /* Everything but the runtime directory: 0 or -errno, and nothing is left then. */
@@ -216,34 +220,24 @@ static int server_open_locked(int directory, uint32_t random) AM_REQUIRES(server
 {
     int rc;
 
-    server.epoll = descriptor_new(am_sys_epoll_create1(EPOLL_CLOEXEC));
-    if (server.epoll < 0)
-        return server.epoll;
-    server.stop = descriptor_new(am_sys_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
-    rc = server.stop;
-    if (rc < 0)
-        goto err_epoll;
-    rc = am_sockname_listen(directory, random, &server.name);
-    if (rc < 0)
-        goto err_stop;
-    server.listener = rc;
     server.directory = directory;
     server.owner = getpid();
     for (size_t i = 0; i < CONNECTIONS_MAX; i++)
         server.connections[i].fd = -1;
-    rc = watch(server.stop, EVENT_STOP);
-    if (rc == 0)
+    server.stop = server.listener = -1;
+    server.epoll = rc = descriptor_new(am_sys_epoll_create1(EPOLL_CLOEXEC));
+    if (rc >= 0)
+        server.stop = rc = descriptor_new(am_sys_eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+    if (rc >= 0)
+        server.listener = rc = am_sockname_listen(directory, random, &server.name);
+    if (rc >= 0)
+        rc = watch(server.stop, EVENT_STOP);
+    if (rc >= 0)
         rc = watch(server.listener, EVENT_LISTEN);
-    if (rc == 0)
+    if (rc >= 0)
         rc = -am_thread_start(&server.thread, server_run, NULL);
-    if (rc != 0)
+    if (rc < 0)
         server_close_locked();
-    return rc;
-
-err_stop:
-    close(server.stop);
-err_epoll:
-    close(server.epoll);
     return rc;
 }
 
