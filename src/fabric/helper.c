@@ -179,12 +179,13 @@ static void descriptors_raise(void)
     limit.rlim_cur = limit.rlim_max;
     setrlimit(RLIMIT_NOFILE, &limit);
     most = limit.rlim_cur > OTHER_FILES ? (limit.rlim_cur - OTHER_FILES) / FILES_EACH : 1;
-    if (am_helper.n_connections > most)
-        am_helper.n_connections = most;
+    if (am_helper.options.n_connections > most)
+        am_helper.options.n_connections = (uint32_t)most;
 }
 
 static void begin_take(const struct am_port_message *message, int fd)
 {
+    struct am_port_begin *options = &am_helper.options;
     struct am_frame_who *who = &am_helper.who;
 
     if (am_helper.area != NULL || message->begin.version != AM_PORT_VERSION || fd < 0)
@@ -193,20 +194,17 @@ static void begin_take(const struct am_port_message *message, int fd)
         mmap(NULL, AM_PORT_AREA_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
     if (am_helper.area == MAP_FAILED)
         leave();
-    am_helper.timeout_ns = message->begin.timeout_ms * AM_MILLISECOND;
-    am_helper.n_connections = message->begin.n_connections;
-    memcpy(am_helper.where, message->begin.where, sizeof am_helper.where - 1);
-    memcpy(who->machine, message->begin.machine, sizeof who->machine);
-    who->pid = message->begin.public_pid;
+    *options = message->begin;
+    am_helper.timeout_ns = options->timeout_ms * AM_MILLISECOND;
+    memcpy(who->machine, options->machine, sizeof who->machine);
+    who->pid = options->public_pid;
     gethostname(who->host, sizeof who->host - 1);
     randombytes_buf(who->instance, sizeof who->instance);
-    if (message->begin.place.family != 0) {
-        am_helper.earlier_port = message->begin.place.port;
-        am_helper.is_replaying = true;
-        memcpy(who->instance, message->begin.place.instance, sizeof who->instance);
-    }
-    am_helper.program = (struct am_watch){
-        (int)syscall(SYS_pidfd_open, message->begin.pid, 0), program_ready};
+    am_helper.is_replaying = options->place.family != 0;
+    if (am_helper.is_replaying)
+        memcpy(who->instance, options->place.instance, sizeof who->instance);
+    am_helper.program =
+        (struct am_watch){(int)syscall(SYS_pidfd_open, options->pid, 0), program_ready};
     if (am_helper.program.fd >= 0)
         am_helper_watch(&am_helper.program, EPOLLIN, true);
 }
@@ -274,10 +272,10 @@ static int ucx_open(char *why)
 static int control_open(char *why)
 {
     struct sockaddr_in *address = &am_helper.place.address;
-    bool is_exact = am_helper.earlier_port != 0;
+    bool is_exact = am_helper.is_replaying; /* handles name the port */
 
     if (is_exact)
-        address->sin_port = htons(am_helper.earlier_port);
+        address->sin_port = htons(am_helper.options.place.port);
     am_helper.listener =
         (struct am_watch){am_net_listen(&am_helper.place, is_exact, why), listener_ready};
     if (am_helper.listener.fd < 0)
@@ -291,7 +289,7 @@ static int control_open(char *why)
 static int network_open(int key, bool *ret_has_landlock, char *why)
 {
     if (am_secret_read(key, &am_helper.keys, why) != 0 ||
-        am_net_find(am_helper.where, &am_helper.place, why) != 0)
+        am_net_find(am_helper.options.where, &am_helper.place, why) != 0)
         return -1;
     descriptors_raise();
     am_peer_start();

@@ -141,12 +141,10 @@ struct am_helper {
     struct am_conns conns;         /* to exporters */
     struct am_conn_slots importers;
     struct am_conn_slots handshakes; /* peers that have not proved the key yet */
-    size_t n_connections;            /* the limit for exporters, and for importers */
     struct am_peer_imports imports;
     uint64_t n_imports; /* so far */
     uint64_t next_tick;
-    char where[128];
-    uint16_t earlier_port; /* of the process that this one replaces; 0: none */
+    struct am_port_begin options;
 };
 
 extern struct am_helper am_helper;

@@ -520,8 +520,8 @@ void am_peer_start(void)
 
     randombytes_buf(&seed, sizeof seed);
     am_conn_slots_init(&am_helper.handshakes, AM_HANDSHAKES_MAX);
-    am_conn_slots_init(&am_helper.importers, am_helper.n_connections);
-    am_conns_init(&am_helper.conns, am_helper.n_connections, IDLE_NS, seed);
+    am_conn_slots_init(&am_helper.importers, am_helper.options.n_connections);
+    am_conns_init(&am_helper.conns, am_helper.options.n_connections, IDLE_NS, seed);
     am_helper.conns.open = conn_open;
     am_helper.conns.close = conn_close;
     am_helper.registry.lease_ns = LEASE * am_helper.timeout_ns;

@@ -82,7 +82,7 @@ struct am_port_message {
     int32_t status; /* of a reply: 0 or an aclError, with a text */
     uint32_t zero;
     union {
-        struct {
+        struct am_port_begin {
             uint32_t version;
             int32_t pid;        /* of the program, as this machine's kernel has it */
             int32_t public_pid; /* as programs pass it around */
@@ -107,8 +107,8 @@ struct am_port_message {
             struct am_port_place place;
             struct am_share_handle ticket;
         } import;
-        struct {             /* the reply to it */
-            uint64_t number; /* of the import, for the following requests */
+        struct am_port_imported { /* the reply to it */
+            uint64_t number;      /* of the import, for the following requests */
             uint64_t size;
             uint32_t n_bytes;
             uint8_t bytes[AM_PORT_DESC];

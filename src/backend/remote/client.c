@@ -253,8 +253,8 @@ void am_remote_withdraw(uint64_t number)
 /* ---- imports ---- */
 
 aclError am_remote_import(int directory, const struct am_port_place *place,
-                          const struct am_share_handle *ticket,
-                          struct am_remote_import *ret_import)
+                          const struct am_share_handle *ticket, struct am_mem *ret_mem,
+                          struct am_port_imported *ret_reply)
 {
     static struct am_bank bank = {.ops = &am_backend_remote};
     struct am_port_message message = {.kind = AM_PORT_IMPORT};
@@ -264,12 +264,10 @@ aclError am_remote_import(int directory, const struct am_port_place *place,
     message.import.place = *place;
     message.import.ticket = *ticket;
     AM_TRY(AM_LOCKED(&am_remote.lock, ask_locked(&message, -1, &generation)));
-    ret_import->mem = (struct am_mem){.bank = &bank, .size = message.imported.size};
-    ret_import->mem.impl[AM_REMOTE_NUMBER] = message.imported.number;
-    ret_import->mem.impl[AM_REMOTE_GENERATION] = generation;
-    ret_import->pid = message.imported.pid;
-    ret_import->n_bytes = message.imported.n_bytes;
-    memcpy(ret_import->bytes, message.imported.bytes, sizeof ret_import->bytes);
+    *ret_reply = message.imported;
+    *ret_mem = (struct am_mem){.bank = &bank, .size = ret_reply->size};
+    ret_mem->impl[AM_REMOTE_NUMBER] = ret_reply->number;
+    ret_mem->impl[AM_REMOTE_GENERATION] = generation;
     return ACL_SUCCESS;
 }
 

@@ -51,15 +51,9 @@ void am_remote_withdraw(uint64_t number);
 
 /* ---- imports ---- */
 
-struct am_remote_import {
-    struct am_mem mem;
-    int32_t pid; /* the exporter's */
-    uint32_t n_bytes;
-    uint8_t bytes[AM_PORT_DESC];
-};
 aclError am_remote_import(int directory, const struct am_port_place *place,
-                          const struct am_share_handle *ticket,
-                          struct am_remote_import *ret_import);
+                          const struct am_share_handle *ticket, struct am_mem *ret_mem,
+                          struct am_port_imported *ret_reply);
 
 /* ---- fabric handles ---- */
 

@@ -355,7 +355,8 @@ static aclError import_remote(const struct am_fabric_handle *fabric,
                             ? "with another runtime directory"
                             : "on another machine, or before this one was started";
     uint64_t number = fabric->ticket.number;
-    struct am_remote_import remote;
+    struct am_port_imported remote;
+    struct am_mem mem;
     struct am_import_reply reply = {.fd = -1};
     struct am_import import;
     int directory;
@@ -372,7 +373,7 @@ static aclError import_remote(const struct am_fabric_handle *fabric,
     AM_TRY(am_share_check());
     AM_TRY(am_rundir_open(&directory));
     AM_TRY(am_import_claim(number));
-    rc = am_remote_import(directory, &fabric->place, &fabric->ticket, &remote);
+    rc = am_remote_import(directory, &fabric->place, &fabric->ticket, &mem, &remote);
     if (rc != ACL_SUCCESS)
         goto err_claim;
     reply.exporter = remote.pid;
@@ -383,13 +384,13 @@ static aclError import_remote(const struct am_fabric_handle *fabric,
         goto err_remote;
     import.number = number;
     import.is_own = false;
-    import.remote = &remote.mem;
+    import.remote = &mem;
     if (import.home >= 0)
         import.home = device->id; /* the exporter's devices are not this machine's */
     return am_phys_import(&import, ret_handle);
 
 err_remote:
-    remote.mem.bank->ops->mem_destroy(&remote.mem);
+    mem.bank->ops->mem_destroy(&mem);
 err_claim:
     am_import_release(number);
     return rc;
