@@ -302,54 +302,49 @@ size_t am_ledger_in_use(struct am_ledger *ledger, int32_t device)
 
 /* ---- the other processes ---- */
 
+#define NAMED_MAX 3 /* processes that a message names */
+
+/* A process, or none if the size is 0. */
 struct holder {
     unsigned slot;
     uint64_t size;
 };
 
-/*
- * The other processes that hold most, the largest first; returns their number, at most
- * n.
- */
-static unsigned holders_find(const struct am_ledger *ledger, int32_t device,
-                             struct holder *holders, unsigned n)
+/* The process that holds most, except this one and those that come before it in the order. */
+static struct holder holder_next(const struct am_ledger *ledger, int32_t device,
+                                 struct holder before)
 {
     unsigned high = ledger_slots_high(ledger);
-    unsigned found = 0;
+    struct holder most = {0};
 
     for (unsigned i = 0; i < high; i++) {
         uint64_t size = ledger_used(ledger, i, device);
-        unsigned at = found;
+        bool is_later = size < before.size || (size == before.size && i > before.slot);
 
-        if (i == ledger->slot || size == 0)
-            continue;
-        while (at > 0 && holders[at - 1].size < size)
-            at--;
-        if (at == n)
-            continue;
-        found += found < n;
-        memmove(&holders[at + 1], &holders[at], (found - 1 - at) * sizeof *holders);
-        holders[at] = (struct holder){i, size};
+        if (i != ledger->slot && is_later && size > most.size)
+            most = (struct holder){i, size};
     }
-    return found;
+    return most;
 }
 
 void am_ledger_who(struct am_ledger *ledger, int32_t device, char *ret_text)
 {
     uint64_t shared = ledger_clamp(&ledger->config, device, ledger->head->shared[device]);
-    struct holder holders[3];
-    unsigned n = holders_find(ledger, device, holders, AM_ARRAY_SIZE(holders));
+    struct holder holder = {.size = UINT64_MAX};
     const char *comma = " (";
     size_t used = 0;
 
     ret_text[0] = '\0';
-    for (unsigned i = 0; i < n; i++) {
+    for (unsigned i = 0; i < NAMED_MAX; i++) {
         char name[LEDGER_NAME_TEXT];
 
-        ledger_name(&ledger->slots[holders[i].slot], name);
+        holder = holder_next(ledger, device, holder);
+        if (holder.size == 0)
+            break;
+        ledger_name(&ledger->slots[holder.slot], name);
         used += (size_t)snprintf(ret_text + used, AM_LEDGER_WHO - used,
                                  "%s%llu by process %s", comma,
-                                 (unsigned long long)holders[i].size, name);
+                                 (unsigned long long)holder.size, name);
         comma = ", ";
     }
     if (shared > 0)

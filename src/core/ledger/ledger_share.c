@@ -36,22 +36,18 @@ static bool is_held(const struct ledger_share *share)
     return false;
 }
 
-/* Reads an entry of a share once; false when it is not a valid one. */
-struct content {
-    int32_t device;
-    uint64_t size;
-};
-
-static bool share_read(const struct am_ledger *ledger, const struct ledger_share *share,
-                       struct content *ret_content)
+/* Reads an entry of a share once: its size, or 0 when it is not a valid one. */
+static uint64_t share_read(const struct am_ledger *ledger,
+                           const struct ledger_share *share, int32_t *ret_device)
 {
-    struct content content = {share->device, share->size};
+    int32_t device = share->device;
+    uint64_t size = share->size;
 
-    if (content.device < 0 || content.device >= ledger->config.n_devices ||
-        content.size == 0 || content.size > ledger->config.capacity[content.device])
-        return false;
-    *ret_content = content;
-    return true;
+    *ret_device = device;
+    return device >= 0 && device < ledger->config.n_devices &&
+                   size <= ledger->config.capacity[device]
+               ? size
+               : 0;
 }
 
 /* The bytes are freed before the entry, so that nothing is counted twice. */
@@ -59,10 +55,11 @@ static void share_free_locked(struct am_ledger *ledger, unsigned index)
     AM_REQUIRES(ledger->lock)
 {
     struct ledger_share *share = &ledger->shares[index];
-    struct content content;
+    int32_t device;
+    uint64_t size = share_read(ledger, share, &device);
 
-    if (share_read(ledger, share, &content))
-        atomic_fetch_sub(&ledger->head->shared[content.device], content.size);
+    if (size != 0)
+        atomic_fetch_sub(&ledger->head->shared[device], size);
     am_step();
     share->size = 0;
     if (ledger->head->share_next > index)
@@ -103,13 +100,15 @@ void ledger_count_shares_locked(struct am_ledger *ledger)
 
     for (unsigned i = 0; i < high; i++) {
         struct ledger_share *share = &ledger->shares[i];
-        struct content content;
+        int32_t device;
+        uint64_t size;
 
         if (share->size == 0)
             continue;
         share_forget_free_slots(ledger, share);
-        if (share_read(ledger, share, &content) && is_held(share))
-            sums[content.device] += content.size;
+        size = share_read(ledger, share, &device);
+        if (size != 0 && is_held(share))
+            sums[device] += size;
         else
             share->size = 0;
     }
@@ -210,14 +209,14 @@ aclError am_ledger_share_join(struct am_ledger *ledger, uint64_t number, int32_t
 {
     unsigned index = number & (LEDGER_SHARES - 1);
     struct ledger_share *share = &ledger->shares[index];
-    struct content content;
+    int32_t of_device;
     aclError rc = share_lock(ledger);
 
     if (rc != 0)
         return rc;
-    if (index < ledger_shares_high(ledger) && share_read(ledger, share, &content) &&
-        share->generation == number >> INDEX_BITS && content.device == device &&
-        content.size == size) {
+    if (index < ledger_shares_high(ledger) && size != 0 &&
+        share_read(ledger, share, &of_device) == size && of_device == device &&
+        share->generation == number >> INDEX_BITS) {
         if (ledger->held[index].n == 0) {
             atomic_fetch_or(&share->holders[ledger->slot / 64], UINT64_C(1)
                                                                     << ledger->slot % 64);

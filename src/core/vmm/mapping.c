@@ -131,19 +131,24 @@ bool am_mapping_block(const struct am_mapping *mapping, uintptr_t addr,
 
 /* ---- locked mappings ---- */
 
-/* Removes the mapping from the table and the lists; the caller drops its reference. */
-static void mapping_remove_locked(struct am_mapping *mapping)
-    AM_REQUIRES(mapping->reservation->lock)
+/* Removes the mapping from the list of its memory, which keeps the reference. */
+static void phys_remove_mapping(struct am_mapping *mapping)
 {
-    struct am_reservation *r = mapping->reservation;
     struct am_phys *phys = mapping->phys;
 
-    chunks_set(r, mapping, NULL);
     am_latch_take(&phys->lock);
     LIST_REMOVE(mapping, of_phys);
     phys->n_mappings--;
     am_latch_give(&phys->lock);
-    r->n_mappings--;
+}
+
+/* Removes the mapping from the table and the lists; the caller drops its reference. */
+static void mapping_remove_locked(struct am_mapping *mapping)
+    AM_REQUIRES(mapping->reservation->lock)
+{
+    chunks_set(mapping->reservation, mapping, NULL);
+    phys_remove_mapping(mapping);
+    mapping->reservation->n_mappings--;
 }
 
 /* Unmaps and removes the mapping of killed memory, unless another thread has done so. */
@@ -391,18 +396,6 @@ static bool phys_add_mapping(struct am_mapping *mapping, enum source source)
     return is_alive;
 }
 
-/* Undoes it; no lookup has found the mapping. */
-static void phys_remove_mapping(struct am_mapping *mapping)
-{
-    struct am_phys *phys = mapping->phys;
-
-    am_latch_take(&phys->lock);
-    LIST_REMOVE(mapping, of_phys);
-    phys->n_mappings--;
-    am_latch_give(&phys->lock);
-    am_phys_put(phys);
-}
-
 /*
  * Binds memory to a part of r where nothing is mapped; `asked` is the size that the program
  * gave for it.  The caller has a reference to phys.
@@ -444,8 +437,9 @@ static aclError bind_locked(struct am_reservation *r, uintptr_t addr, size_t ask
     chunks_set(r, mapping, mapping);
     return ACL_SUCCESS;
 
-err_remove:
+err_remove: /* no lookup has found the mapping */
     phys_remove_mapping(mapping);
+    am_phys_put(phys);
 err_free:
     am_epoch_defer(&mapping->deferred, mapping_free);
     return rc;

@@ -378,24 +378,21 @@ bool am_phys_end_export(struct am_phys *phys)
     return number != 0;
 }
 
-/* One handle reference less, and the number of the export that ends with the last one. */
-static aclError handle_drop(struct am_phys *phys, void *handle, bool *ret_was_last,
-                            uint64_t *ret_number)
+aclError am_phys_free(void *handle)
 {
-    uint32_t n;
+    struct am_phys *phys;
+    uint64_t number = 0;
     bool is_mapped;
+    uint32_t n;
 
-    *ret_was_last = false;
-    *ret_number = 0;
+    AM_TRY(am_phys_find(handle, &phys));
     am_latch_take(&phys->lock);
     n = atomic_load_explicit(&phys->handle_refs, memory_order_relaxed);
     is_mapped = am_setup.is_strict && n == 1 && phys->n_mappings > 0;
     if (n > 0 && !is_mapped)
         atomic_store_explicit(&phys->handle_refs, n - 1, memory_order_release);
-    if (n == 1 && !is_mapped) {
-        *ret_was_last = true;
-        *ret_number = export_take_locked(phys);
-    }
+    if (n == 1 && !is_mapped)
+        number = export_take_locked(phys);
     am_latch_give(&phys->lock);
     if (n == 0)
         return refuse_dead(handle);
@@ -404,24 +401,11 @@ static aclError handle_drop(struct am_phys *phys, void *handle, bool *ret_was_la
         "handle %p is still mapped; editions before 9.1 require aclrtUnmapMem first "
         "(ACLMEM_RULES=strict)",
         handle);
+    if (number != 0)
+        am_export_withdraw(number); /* before the memory is freed */
+    if (n == 1)
+        am_phys_put(phys); /* the handle's reference */
     return ACL_SUCCESS;
-}
-
-aclError am_phys_free(void *handle)
-{
-    struct am_phys *phys;
-    bool was_last;
-    uint64_t number;
-    aclError rc;
-
-    AM_TRY(am_phys_find(handle, &phys));
-    rc = handle_drop(phys, handle, &was_last, &number);
-    if (was_last) {
-        if (number != 0)
-            am_export_withdraw(number); /* before the memory is freed */
-        am_phys_put(phys);              /* the handle's reference */
-    }
-    return rc;
 }
 
 void am_phys_kill_all(struct am_domain *domain)
