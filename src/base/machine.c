@@ -17,8 +17,8 @@
 
 const char *am_machine_root = "";
 
-/* Reads a small file; false if it does not exist.  Plain calls: whatever fails here means "no limit". */
-static bool file_read(const char *path, char *text, size_t size)
+/* Plain calls: whatever fails here means "no limit". */
+bool am_machine_read(const char *path, char *text, size_t size)
 {
     char full[1024];
     ssize_t n;
@@ -46,7 +46,7 @@ static size_t number_read(const char *path, const char *file, const char *key,
     const char *at = text;
 
     snprintf(full, sizeof full, "%s/%s", path, file);
-    if (!file_read(full, text, sizeof text))
+    if (!am_machine_read(full, text, sizeof text))
         return otherwise;
     if (key != NULL) {
         at = strstr(text, key);
@@ -118,7 +118,7 @@ static size_t groups_allow(bool without_usage, size_t most)
     char *line;
     char *rest = text;
 
-    if (!file_read("/proc/self/cgroup", text, sizeof text))
+    if (!am_machine_read("/proc/self/cgroup", text, sizeof text))
         return most;
     /* Lines are "0::/path" (version 2) or "4:memory:/path" (version 1). */
     while ((line = strsep(&rest, "\n")) != NULL) {
@@ -156,7 +156,7 @@ static void chosen_word(const char *path, char *word, size_t size)
     const char *open;
 
     word[0] = '\0';
-    if (!file_read(path, text, sizeof text))
+    if (!am_machine_read(path, text, sizeof text))
         return;
     open = strchr(text, '[');
     if (open != NULL)
@@ -257,7 +257,7 @@ void am_machine_boot_id(uint8_t *ret_id)
     const uint8_t zero[AM_UUID_SIZE] = {0};
     char text[64];
 
-    if (!file_read("/proc/sys/kernel/random/boot_id", text, sizeof text))
+    if (!am_machine_read("/proc/sys/kernel/random/boot_id", text, sizeof text))
         text[0] = '\0';
     am_uuid_make(zero, text, ret_id);
 }

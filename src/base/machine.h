@@ -12,6 +12,9 @@
 /* Before each path of /proc, /sys and /etc; tests have another one. */
 extern const char *am_machine_root;
 
+/* Reads the beginning of a file as text; false if it cannot be read. */
+bool am_machine_read(const char *path, char *text, size_t size);
+
 /* `installed` bytes, the machine's memory, or the limit of this process's control group. */
 size_t am_machine_memory(size_t installed);
 

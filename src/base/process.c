@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include "base/machine.h"
 #include "base/sys.h"
 
 #ifndef SO_PEERPIDFD /* Linux 6.5 */
@@ -15,32 +16,14 @@
 
 #define LEVELS_MAX 32 /* namespaces that the kernel nests */
 
-/* The beginning of a file of /proc as text: its length or -errno. */
-static ssize_t proc_read(const char *path, char *text, size_t size)
-{
-    int fd = am_sys_open(path, O_RDONLY | O_CLOEXEC);
-    ssize_t n;
-
-    if (fd < 0)
-        return -errno;
-    n = am_sys_read(fd, text, size - 1);
-    if (n < 0)
-        n = -errno;
-    close(fd);
-    text[n > 0 ? n : 0] = '\0';
-    return n;
-}
-
 /* The numbers behind "name:" in a file of /proc, at most LEVELS_MAX: how many. */
 static size_t proc_numbers(const char *path, const char *name, pid_t *numbers)
 {
     char text[4096];
-    char *at = NULL;
     size_t n = 0;
+    char *at;
 
-    if (proc_read(path, text, sizeof text) > 0)
-        at = strstr(text, name);
-    if (at == NULL)
+    if (!am_machine_read(path, text, sizeof text) || (at = strstr(text, name)) == NULL)
         return 0;
     at += strlen(name);
     for (at += strspn(at, " \t"); isdigit((unsigned char)*at) && n < LEVELS_MAX;
