@@ -9,7 +9,7 @@
 
 static _Atomic uint64_t n_contexts;
 
-_Thread_local struct am_current am_current;
+_Thread_local void *am_current;
 
 void am_context_put(struct am_context *context)
 {
@@ -58,7 +58,7 @@ void am_context_kill_all_locked(int32_t device)
 
 void am_context_make_current(struct am_context *context)
 {
-    am_current.handle = context->named.handle;
+    am_current = context->named.handle;
 }
 
 aclError am_context_create(int32_t device, void **ret_handle)
@@ -123,27 +123,17 @@ void *am_context_current(void)
     struct am_device *device;
 
     if (am_current_find() != NULL)
-        return am_current.handle;
+        return am_current;
     /* The default device of aclInit's file is not counted as set. */
     if (am_setup.default_device >= 0 &&
         am_device_find(am_setup.default_device, &device) == ACL_SUCCESS &&
         am_device_enter(device, false) == ACL_SUCCESS)
-        return am_current.handle;
+        return am_current;
     return NULL;
 }
 
-aclError am_context_get_current(struct am_context **ret_context)
-{
-    AM_REQUIRE(
-        am_context_current() != NULL, ACL_ERROR_RT_CONTEXT_NULL,
-        "this thread has no device; call aclrtSetDevice or aclrtSetCurrentContext first");
-    *ret_context = am_named_get(AM_KIND_CONTEXT, am_current.handle);
-    AM_REQUIRE(*ret_context != NULL, ACL_ERROR_RT_CONTEXT_NULL,
-               "the device of this thread has just been reset");
-    return ACL_SUCCESS;
-}
-
-aclError am_context_device(int32_t *ret_device)
+/* The thread's current context, valid in this read section. */
+static aclError current_find(struct am_context **ret_context)
 {
     struct am_context *context = am_current_find();
 
@@ -152,6 +142,23 @@ aclError am_context_device(int32_t *ret_device)
     AM_REQUIRE(
         context != NULL, ACL_ERROR_RT_CONTEXT_NULL,
         "this thread has no device; call aclrtSetDevice or aclrtSetCurrentContext first");
+    *ret_context = context;
+    return ACL_SUCCESS;
+}
+
+aclError am_context_get_current(struct am_context **ret_context)
+{
+    AM_TRY(current_find(ret_context));
+    AM_REQUIRE(am_ref_try(&(*ret_context)->named.refs), ACL_ERROR_RT_CONTEXT_NULL,
+               "the device of this thread has just been reset");
+    return ACL_SUCCESS;
+}
+
+aclError am_context_device(int32_t *ret_device)
+{
+    struct am_context *context;
+
+    AM_TRY(current_find(&context));
     *ret_device = context->device;
     return ACL_SUCCESS;
 }

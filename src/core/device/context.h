@@ -22,19 +22,13 @@ struct am_context {
     struct am_stream *stream;
 };
 
-/* The current context of a thread. */
-struct am_current {
-    void *handle; /* NULL: none yet; the context may be destroyed */
-};
-
-extern _Thread_local struct am_current am_current
-    __attribute__((tls_model("initial-exec")));
+/* The handle of the thread's context; NULL: none yet.  The context may be destroyed. */
+extern _Thread_local void *am_current __attribute__((tls_model("initial-exec")));
 
 /* The thread's context, valid in this read section; NULL: none, or it is destroyed. */
 static inline struct am_context *am_current_find(void)
 {
-    return am_current.handle == NULL ? NULL
-                                     : am_named_find(AM_KIND_CONTEXT, am_current.handle);
+    return am_current == NULL ? NULL : am_named_find(AM_KIND_CONTEXT, am_current);
 }
 
 /* The default context becomes the thread's current one; is_counted: as aclrtSetDevice does. */
