@@ -208,21 +208,18 @@ aclError am_devices_open(struct am_devices *devices)
     AM_TRY(plan_config(&plan, &config));
     AM_TRY(am_ledger_open(&config, &devices->ledger));
     rc = am_domain_create(-1, -1, (plan.memory / 4) & ~(AM_CHUNK - 1), NULL, &domain);
-    if (rc != ACL_SUCCESS) {
-        am_devices_close(devices);
-        return rc;
+    if (rc == ACL_SUCCESS) {
+        devices->host = domain;
+        am_heap_open(domain);
     }
-    devices->host = domain;
-    am_heap_open(domain);
-    for (int32_t i = 0; i < n; i++) {
+    for (int32_t i = 0; i < n && rc == ACL_SUCCESS; i++) {
         rc = device_open(&devices->device[i], i, ids[i], &plan);
-        if (rc != ACL_SUCCESS) {
-            am_devices_close(devices);
-            return rc;
-        }
-        devices->n = i + 1;
+        if (rc == ACL_SUCCESS)
+            devices->n = i + 1;
     }
-    return ACL_SUCCESS;
+    if (rc != ACL_SUCCESS)
+        am_devices_close(devices);
+    return rc;
 }
 
 static void domain_close(_Atomic(struct am_domain *) *slot)

@@ -97,21 +97,16 @@ static aclError backend_choose(const char *name)
 {
     bool is_auto = strcasecmp(name, "auto") == 0;
     const struct am_backend_ops *backend = am_backend_find(is_auto ? "cuda" : name);
-    struct am_capture before = {0};
     char why[AM_WHY_SIZE] = "";
     aclError rc;
 
     am_assert(backend != NULL); /* the option's choices are the backends */
-    if (is_auto)
-        before = am_error_capture(why, sizeof why);
-    rc = backend_start(backend);
-    if (is_auto) {
-        am_error_capture_end(before);
-        if (rc != ACL_SUCCESS)
-            am_log(AM_LOG_INFO, "ACLMEM_BACKEND=auto is host here: %s", why);
-        else
-            am_log(AM_LOG_INFO, "ACLMEM_BACKEND=auto is cuda here");
-    }
+    rc = is_auto ? AM_CAPTURED(why, sizeof why, backend_start(backend))
+                 : backend_start(backend);
+    if (is_auto && rc == ACL_SUCCESS)
+        am_log(AM_LOG_INFO, "ACLMEM_BACKEND=auto is cuda here");
+    else if (is_auto)
+        am_log(AM_LOG_INFO, "ACLMEM_BACKEND=auto is host here: %s", why);
     if (rc == ACL_SUCCESS)
         am_setup.backend = backend;
     else if (is_auto)
@@ -209,15 +204,13 @@ aclError am_runtime_start_locked(const char *config_path)
     pthread_once(&once, runtime_init);
     AM_TRY(runtime_configure(config_path, &config));
     rc = am_devices_open(&am_devices);
-    if (rc != ACL_SUCCESS) {
-        am_rundir_close();
-        return rc;
-    }
-    if (config.default_device >= am_devices.n) {
+    if (rc == ACL_SUCCESS && config.default_device >= am_devices.n) {
         rc = am_fail(ACL_ERROR_FILE_ATTR_INVALID,
                      "defaultDevice.default_device is %d but there are %d devices",
                      config.default_device, am_devices.n);
         am_devices_close(&am_devices);
+    }
+    if (rc != ACL_SUCCESS) {
         am_rundir_close();
         return rc;
     }
