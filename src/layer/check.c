@@ -292,7 +292,7 @@ static struct am_object *touched_find(uintptr_t addr)
  * The program dies of this fault; the report may allocate, which the handler's rules would
  * forbid a program that goes on.
  */
-static bool touch_report(uintptr_t addr, uintptr_t instruction)
+bool am_touch_report(uintptr_t addr, uintptr_t instruction)
 {
     static struct am_finding f;
     struct am_site site = {.api = AM_API_COUNT};
@@ -301,7 +301,7 @@ static bool touch_report(uintptr_t addr, uintptr_t instruction)
     bool is_unmapped;
     char text[160];
 
-    if (!am_kind_is_on(AM_KIND_device_touch) || !am_check_lock_try())
+    if (owner == 0 || !am_kind_is_on(AM_KIND_device_touch) || !am_check_lock_try())
         return false;
     site.stack = am_stack_take_from(instruction);
     site.thread = (uint32_t)syscall(SYS_gettid);
@@ -339,7 +339,6 @@ static void attach(const struct am_api *below)
 {
     static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-    am_touch_report = touch_report;
     am_callers_are_wanted = true;
     am_check.below = below;
     am_check.era++;

@@ -24,9 +24,6 @@
 #include "layer/layers.h"
 #include "layer/symbols.h"
 
-_Atomic(am_touch_hook) am_touch_report;
-_Atomic(am_touch_let_hook) am_touch_let;
-
 static atomic_bool is_installed;
 static pid_t owner;
 
@@ -85,24 +82,22 @@ static void fault_explain(int number, siginfo_t *info, void *context)
 {
     uintptr_t addr = (uintptr_t)info->si_addr;
     struct sigaction plain = {.sa_handler = SIG_DFL};
-    am_touch_hook report = am_touch_report;
-    am_touch_let_hook let = am_touch_let;
     struct am_watch_place place;
     int error = errno;
 
-    if (let != NULL && info->si_code == SEGV_ACCERR &&
-        let(addr, instruction_of(context), is_write_fault(context))) {
+    if (info->si_code == SEGV_ACCERR &&
+        am_touch_let(addr, instruction_of(context), is_write_fault(context))) {
         errno = error;
         return;
     }
     sigaction(number, &plain, NULL); /* first: a fault in here ends it as well */
     if (am_watch_find(addr, &place)) {
-        if (report == NULL || !report(addr, instruction_of(context)))
+        if (!am_touch_report(addr, instruction_of(context)))
             touch_print(addr, &place);
-    } else if (addr < AM_NULL_MAX && report != NULL) {
-        report(addr, instruction_of(context));
+    } else if (addr < AM_NULL_MAX) {
+        am_touch_report(addr, instruction_of(context));
     } else if (info->si_code == SEGV_ACCERR && am_watch_is_reserved(addr)) {
-        if (report == NULL || !report(addr, instruction_of(context)))
+        if (!am_touch_report(addr, instruction_of(context)))
             reserved_print(addr);
     }
 }
@@ -113,7 +108,7 @@ static void fault_explain(int number, siginfo_t *info, void *context)
  */
 static void stack_give(void)
 {
-    size_t size = am_touch_report != NULL ? AM_SYMBOLS_STACK : 64 * 1024;
+    size_t size = am_check_is_on() ? AM_SYMBOLS_STACK : 64 * 1024;
     stack_t now;
     stack_t more = {.ss_size = size};
 
@@ -180,8 +175,7 @@ static void left_print(const struct am_watch_left *left, const char *when)
     char text[160] = "";
     char size[32];
 
-    if (owner != getpid() || am_touch_report != NULL ||
-        am_option_number(AM_OPTION_explain) == 0)
+    if (owner != getpid() || am_check_is_on() || am_option_number(AM_OPTION_explain) == 0)
         return; /* a child of fork has nothing; the layer check reports more */
     count_add(text, sizeof text, left->blocks, "block", "blocks");
     count_add(text, sizeof text, left->host_blocks, "pinned block", "pinned blocks");

@@ -26,21 +26,14 @@ struct am_watch_left;
 void am_explain_reset(const struct am_watch_left *before);
 #define AM_NULL_MAX 65536 /* a fault below is the dereference of a NULL */
 
-/*
- * A layer reports more about a touch of device memory; true: it did.  Called in a signal
- * handler.
- */
-typedef bool (*am_touch_hook)(uintptr_t addr, uintptr_t instruction);
-extern _Atomic(am_touch_hook) am_touch_report;
-
-/*
- * A layer lets a fault of the program pass: what faulted is accessible now, and the
- * program goes on.  Called first, in the signal handler.
- */
-typedef bool (*am_touch_let_hook)(uintptr_t addr, uintptr_t instruction, bool is_write);
-extern _Atomic(am_touch_let_hook) am_touch_let;
 /* Whether faults of the program come to our handler. */
 bool am_explain_handles(void);
+/*
+ * The layer check, in the handler: makes pages of its own accessible again, so that the
+ * program goes on; reports more about a touch of device memory.  False: it did not.
+ */
+bool am_touch_let(uintptr_t addr, uintptr_t instruction, bool is_write);
+bool am_touch_report(uintptr_t addr, uintptr_t instruction);
 
 /* Whether a call that this thread makes is a query of the layer check: thread.c. */
 bool am_thread_is_querying(void);

@@ -254,11 +254,11 @@ static void touch_check(uintptr_t addr, uintptr_t instruction, bool is_write)
  * In the handler of the fault.  A thread that is in a call of the library may hold the
  * am_check.lock, and a child made by fork has no metadata: both go on without a report.
  */
-static bool touch_let(uintptr_t addr, uintptr_t instruction, bool is_write)
+bool am_touch_let(uintptr_t addr, uintptr_t instruction, bool is_write)
 {
     struct am_watch_place place;
 
-    if (!am_watch_find(addr, &place) || place.device >= 0)
+    if (!touch.is_on || !am_watch_find(addr, &place) || place.device >= 0)
         return false;
     if (touch.owner == getpid() && !am_thread_is_inside()) {
         am_check_lock();
@@ -273,5 +273,4 @@ void am_touch_open(void)
 {
     touch.owner = getpid();
     touch.is_on = am_watch_pinned(am_kind_is_on(AM_KIND_race_host));
-    am_touch_let = touch.is_on ? touch_let : NULL;
 }
