@@ -18,6 +18,7 @@
 #include "base/log.h"
 #include "base/sys.h"
 #include "base/text.h"
+#include "base/tree.h"
 #include "layer/memory.h"
 #include "layer/modules.h"
 #include "layer/symbols.h"
@@ -44,25 +45,23 @@ const char *const am_api_names[] = {
 
 /* A reported finding, to count equal ones. */
 struct reported {
-    struct reported *next;
+    RB_ENTRY(reported) node; /* by hash */
     uint64_t hash;
     uint32_t number;
     uint32_t session; /* the last one that has it */
     uint64_t count;
 };
 
-#define REPORTED_BUCKETS 1024
-
 static struct {
     atomic_bool is_on[AM_KIND_COUNT];
     struct am_lock lock;
-    int fd;         /* lock; -1: standard error */
-    bool is_closed; /* lock */
-    bool is_full;   /* lock; a record was lost, and reported */
-    struct reported *reported[REPORTED_BUCKETS]; /* lock */
-    uint32_t n;                                  /* lock; findings that differ */
-    _Atomic uint64_t n_all;                      /* with equal ones */
-    unsigned char is_module_known[4096 / 8];     /* lock; those in the file */
+    int fd;                                    /* lock; -1: standard error */
+    bool is_closed;                            /* lock */
+    bool is_full;                              /* lock; a record was lost, and reported */
+    RB_HEAD(reported_tree, reported) reported; /* lock */
+    uint32_t n;                                /* lock; findings that differ */
+    _Atomic uint64_t n_all;                    /* with equal ones */
+    unsigned char is_module_known[4096 / 8];   /* lock; those in the file */
 } findings = {.lock = AM_LOCK_INIT(AM_RANK_LEAF, "findings"), .fd = -1};
 
 /* ---- which kinds ---- */
@@ -479,24 +478,23 @@ static uint64_t finding_hash(const struct am_finding *f)
     return hash;
 }
 
+AM_TREE(reported_tree, reported, node, hash)
+
 /* The entry of an equal one, or a new one with count 0; NULL without memory. */
 static struct reported *reported_get_locked(uint64_t hash)
 {
-    struct reported **bucket = &findings.reported[hash % REPORTED_BUCKETS];
+    struct reported key = {.hash = hash};
+    struct reported *found = RB_FIND(reported_tree, &findings.reported, &key);
 
-    for (struct reported *t = *bucket; t != NULL; t = t->next) {
-        if (t->hash == hash)
-            return t;
+    if (found != NULL)
+        return found;
+    found = am_meta_alloc(sizeof *found);
+    if (found != NULL) {
+        found->hash = hash;
+        found->number = findings.n++;
+        RB_INSERT(reported_tree, &findings.reported, found);
     }
-    struct reported *made = am_meta_alloc(sizeof *made);
-
-    if (made != NULL) {
-        made->hash = hash;
-        made->number = findings.n++;
-        made->next = *bucket;
-        *bucket = made;
-    }
-    return made;
+    return found;
 }
 
 /* Whether the session takes it: a touch ends the program, and is printed in both cases. */
@@ -557,13 +555,13 @@ void am_findings_note(const char *record)
 
 static void counts_write(void)
 {
-    for (size_t i = 0; i < REPORTED_BUCKETS; i++) {
-        for (struct reported *t = findings.reported[i]; t != NULL; t = t->next) {
-            if (t->count > 1)
-                line_write(json_pack("{ss, sI, sI}", "record", "count", "number",
-                                     (json_int_t)t->number, "count",
-                                     (json_int_t)t->count));
-        }
+    struct reported *reported;
+
+    RB_FOREACH (reported, reported_tree, &findings.reported) {
+        if (reported->count > 1)
+            line_write(json_pack("{ss, sI, sI}", "record", "count", "number",
+                                 (json_int_t)reported->number, "count",
+                                 (json_int_t)reported->count));
     }
 }
 

@@ -15,6 +15,7 @@
 #include "base/clock.h"
 #include "base/options.h"
 #include "base/sys.h"
+#include "base/tree.h"
 #include "core/watch.h"
 #include "layer/hooks.h"
 #include "layer/layers.h"
@@ -46,7 +47,7 @@ struct function {
  * may begin it when the model has ended.
  */
 struct am_captured_function {
-    LIST_ENTRY(am_captured_function) link;
+    RB_ENTRY(am_captured_function) node; /* by serial */
     uint64_t serial;
     void (*run)(void *arg);
     void *arg;
@@ -58,9 +59,10 @@ struct am_captured_function {
 /* Functions that have not begun. */
 static TAILQ_HEAD(, function) functions = TAILQ_HEAD_INITIALIZER(functions);
 
-#define BUCKETS 4096
-/* Those of live models, by their serials. */
-static LIST_HEAD(, am_captured_function) captured_functions[BUCKETS];
+/* Those of live models. */
+static RB_HEAD(captured_tree, am_captured_function) captured_functions;
+
+AM_TREE(captured_tree, am_captured_function, node, serial)
 
 static void function_delete_locked(struct function *function)
 {
@@ -425,17 +427,6 @@ void am_after_function(struct am_call *call)
 
 /* ---- functions of captured models ---- */
 
-static struct am_captured_function *captured_find(uint64_t serial)
-{
-    struct am_captured_function *captured;
-
-    LIST_FOREACH (captured, &captured_functions[serial % BUCKETS], link) {
-        if (captured->serial == serial)
-            break;
-    }
-    return captured;
-}
-
 /* Replays of a model run one after the other, so the oldest function of the list is meant. */
 static struct function *replay_find(uint64_t captured)
 {
@@ -451,15 +442,14 @@ static struct function *replay_find(uint64_t captured)
 /* A callback that does not block may run after the end of its model. */
 static void captured_run(void *arg)
 {
-    uint64_t number = (uintptr_t)arg;
-    struct am_captured_function captured = {.run = NULL};
+    struct am_captured_function captured = {.serial = (uintptr_t)arg};
     const struct am_captured_function *found;
     const struct function *function;
     uint64_t serial = 0;
 
     am_check_lock();
-    function = replay_find(number);
-    found = captured_find(number);
+    function = replay_find(captured.serial);
+    found = RB_FIND(captured_tree, &captured_functions, &captured);
     if (function != NULL)
         serial = function->serial;
     else if (found != NULL)
@@ -487,7 +477,7 @@ struct am_captured_function *am_captured_function_make(void (**run)(void *), voi
                                               .reporter = reporter,
                                               .is_waited_for = is_waited_for,
                                               .is_declared = is_declared};
-    LIST_INSERT_HEAD(&captured_functions[captured->serial % BUCKETS], captured, link);
+    RB_INSERT(captured_tree, &captured_functions, captured);
     *run = captured_run;
     *arg = (void *)(uintptr_t)captured->serial;
     return captured;
@@ -497,7 +487,7 @@ void am_captured_function_free(struct am_captured_function *captured)
 {
     if (captured == NULL)
         return;
-    LIST_REMOVE(captured, link);
+    RB_REMOVE(captured_tree, &captured_functions, captured);
     free(captured);
 }
 
