@@ -124,7 +124,6 @@ bool am_access_add(struct am_call *call)
     if (!declared.is_set)
         return false;
     declared.is_set = false;
-    am_call_use_stream(call);
     for (size_t i = 0; i < declared.n; i++)
         access_add(call, &declared.list[i]);
     call->is_waited = false; /* nothing waits for memory that the layer does not know */

@@ -349,39 +349,26 @@ static struct function *function_queue(struct am_call *call, struct am_agent *ag
     return function;
 }
 
-/* The library gets function_run() and the function's number instead. */
-static void function_replace(struct am_call *call, const struct function *function,
-                             void (**run)(void *), void **arg)
-{
-    if (function == NULL)
-        return;
-    call->value = function->serial;
-    *run = function_run;
-    *arg = (void *)(uintptr_t)function->serial;
-}
-
-/* Before the call, since the function may run before the call returns. */
+/*
+ * Before the call, since the function may run before the call returns: the library gets
+ * function_run() and the function's number instead.
+ */
 static struct function *function_make(struct am_call *call, void (**run)(void *),
-                                      void **arg, bool is_waited_for)
+                                      void **arg, bool is_waited_for, bool is_declared)
 {
     struct function *function;
 
     if (*run == NULL)
         return NULL;
-    am_call_use_stream(call);
-    function = function_queue(call, call->agent, *run, *arg, is_waited_for);
-    function_replace(call, function, run, arg);
+    function = is_declared ? function_add(call, call->agent, *run, *arg)
+                           : function_queue(call, call->agent, *run, *arg, is_waited_for);
+    if (function == NULL)
+        return NULL;
+    function->is_declared = is_declared;
+    call->value = function->serial;
+    *run = function_run;
+    *arg = (void *)(uintptr_t)function->serial;
     return function;
-}
-
-static void declared_make(struct am_call *call, void (**run)(void *), void **arg)
-{
-    struct function *function =
-        *run != NULL ? function_add(call, call->agent, *run, *arg) : NULL;
-
-    if (function != NULL)
-        function->is_declared = true;
-    function_replace(call, function, run, arg);
 }
 
 void am_before_host_func(struct am_call *call)
@@ -389,20 +376,19 @@ void am_before_host_func(struct am_call *call)
     struct am_args_aclrtLaunchHostFunc *a =
         (struct am_args_aclrtLaunchHostFunc *)call->args;
 
-    if (am_access_add(call))
-        declared_make(call, &a->fn, &a->args);
-    else
-        function_make(call, &a->fn, &a->args, true);
+    am_call_use_stream(call);
+    function_make(call, &a->fn, &a->args, true, am_access_add(call));
 }
 
 void am_before_callback(struct am_call *call)
 {
     struct am_args_aclrtLaunchCallback *a =
         (struct am_args_aclrtLaunchCallback *)call->args;
+    struct function *function;
 
-    struct function *function =
-        function_make(call, &a->fn, &a->userData, a->blockType == ACL_CALLBACK_BLOCK);
-
+    am_call_use_stream(call);
+    function = function_make(call, &a->fn, &a->userData,
+                             a->blockType == ACL_CALLBACK_BLOCK, false);
     if (function != NULL && call->agent != NULL)
         function->reporter = call->agent->reporter;
 }
