@@ -279,42 +279,34 @@ static void chunks_sort(struct trace *trace)
 
 /* ---- chunks ---- */
 
-static bool packed_load(struct trace *trace, const struct trace_chunk *chunk,
-                        uint32_t *ret_used)
+static bool packed_load(struct trace *trace, const struct trace_chunk *chunk)
 {
     if (chunk->packed > trace->slot_size ||
         !bytes_read(trace, chunk->at, trace->buffer, chunk->packed) ||
         ZSTD_decompress(trace->payload, TRACE_PAYLOAD, trace->buffer, chunk->packed) !=
             chunk->used)
         return false;
-    *ret_used = chunk->used;
+    trace->used = chunk->used;
+    trace->pending = 0;
     return true;
 }
 
 /* False if the process has reused the slot: the chunk is in a pack by now. */
-static bool raw_load(struct trace *trace, const struct trace_chunk *chunk,
-                     uint32_t *ret_used, uint32_t *ret_pending)
+static bool raw_load(struct trace *trace, const struct trace_chunk *chunk)
 {
     struct am_trace_chunk head;
     struct am_trace_chunk again;
-    uint32_t used;
-    uint32_t pending;
 
-    if (!bytes_read(trace, chunk->at, &head, sizeof head))
+    if (!bytes_read(trace, chunk->at, &head, sizeof head) || !is_fill_valid(head.fill))
         return false;
-    used = am_trace_used(head.fill);
-    pending = am_trace_pending(head.fill);
-    if (!is_fill_valid(head.fill) ||
-        !bytes_read(trace, chunk->at + sizeof head, trace->payload, used + pending) ||
-        !bytes_read(trace, chunk->at, &again, sizeof again))
-        return false;
-    if (again.kind != AM_TRACE_RAW || again.process != chunk->process ||
-        again.thread != chunk->thread || again.began != chunk->began ||
-        again.number != chunk->number)
-        return false;
-    *ret_used = used;
-    *ret_pending = pending;
-    return true;
+    trace->used = am_trace_used(head.fill);
+    trace->pending = am_trace_pending(head.fill);
+    return bytes_read(trace, chunk->at + sizeof head, trace->payload,
+                      trace->used + trace->pending) &&
+           bytes_read(trace, chunk->at, &again, sizeof again) &&
+           again.kind == AM_TRACE_RAW && again.process == chunk->process &&
+           again.thread == chunk->thread && again.began == chunk->began &&
+           again.number == chunk->number;
 }
 
 /* Replaces a raw chunk by its packed copy. */
@@ -338,16 +330,14 @@ static bool packed_find(struct trace *trace, struct trace_chunk *chunk)
 }
 
 /* Reads the bytes of a chunk, as many as it has now, into trace->payload. */
-static bool chunk_load(struct trace *trace, const struct trace_chunk *chunk,
-                       uint32_t *ret_used, uint32_t *ret_pending)
+static bool chunk_load(struct trace *trace, const struct trace_chunk *chunk)
 {
     struct trace_chunk found = *chunk;
 
-    *ret_pending = 0;
-    if (chunk->packed == 0 && raw_load(trace, chunk, ret_used, ret_pending))
+    if (chunk->packed == 0 && raw_load(trace, chunk))
         return true;
     return (chunk->packed > 0 || packed_find(trace, &found)) &&
-           packed_load(trace, &found, ret_used);
+           packed_load(trace, &found);
 }
 
 /*
@@ -383,19 +373,18 @@ chunk_find(const struct trace *trace, const struct trace_cursor *cursor, bool is
 }
 
 /* Moves trace->payload to the cursor; false if that exceeds the memory bound. */
-static bool cursor_data_set(struct trace *trace, struct trace_cursor *cursor,
-                            uint32_t used, uint32_t pending)
+static bool cursor_data_set(struct trace *trace, struct trace_cursor *cursor)
 {
+    uint32_t n = trace->used + trace->pending;
     uint8_t *data;
 
     trace_cursor_data_free(trace, cursor);
-    data = trace_charge(trace, used + pending) ? malloc(used + pending + 1) : NULL;
+    data = trace_charge(trace, n) ? malloc(n + 1) : NULL;
     if (data == NULL)
         return false;
-    memcpy(data, trace->payload, used + pending);
-    cursor->data = data;
-    cursor->used = used;
-    cursor->pending = pending;
+    cursor->data = memcpy(data, trace->payload, n);
+    cursor->used = trace->used;
+    cursor->pending = trace->pending;
     return true;
 }
 
@@ -413,17 +402,13 @@ bool trace_chunk_next(struct trace *trace, struct trace_cursor *cursor)
     const struct trace_chunk *chunk;
 
     while ((chunk = chunk_find(trace, cursor, true)) != NULL) {
-        uint32_t used;
-        uint32_t pending;
-
         cursor->began = chunk->began;
         cursor->number = chunk->number;
         cursor->has_chunk = true;
         if (chunk->number == 0) /* a thread that reuses the id */
             trace_cursor_reset(trace, cursor);
-        if (chunk_load(trace, chunk, &used, &pending) &&
-            cursor_data_set(trace, cursor, used, pending)) {
-            trace->about.n_loaded += used;
+        if (chunk_load(trace, chunk) && cursor_data_set(trace, cursor)) {
+            trace->about.n_loaded += trace->used;
             cursor->at = 0;
             cursor->last = chunk->began;
             cursor->last_pointer = 0;
@@ -456,13 +441,11 @@ static void definitions_read(struct trace *trace)
     for (size_t i = 0; i < trace->n_chunks; i++) {
         const struct trace_chunk *chunk = &trace->chunk[i];
         struct trace_process *process;
-        uint32_t used = 0;
-        uint32_t pending;
 
         if (chunk->thread != 0)
             continue;
         process = trace_process_get(trace, chunk->process);
-        if (process == NULL || !chunk_load(trace, chunk, &used, &pending)) {
+        if (process == NULL || !chunk_load(trace, chunk)) {
             trace->about.n_damaged++;
             continue;
         }
@@ -470,11 +453,11 @@ static void definitions_read(struct trace *trace)
             process->ended = chunk->ended;
         if (process->began == 0 || chunk->began < process->began)
             process->began = chunk->began;
-        for (uint32_t at = 0; at + 3 <= used;) {
+        for (uint32_t at = 0; at + 3 <= trace->used;) {
             uint32_t n = data[at + 1] | (uint32_t)data[at + 2] << 8;
             struct am_input in = {data + at + 3, data + at + 3 + n, false};
 
-            if (at + 3 + n > used)
+            if (at + 3 + n > trace->used)
                 break;
             trace_define(trace, process, data[at], &in);
             at += 3 + n;
@@ -522,18 +505,16 @@ static void cursors_reload(struct trace *trace)
 
     RB_FOREACH (cursor, trace_cursors, &trace->cursors) {
         const struct trace_chunk *chunk;
-        uint32_t used;
-        uint32_t pending;
 
         if (!cursor->has_chunk || cursor->has_event)
             continue;
         chunk = chunk_find(trace, cursor, false);
         if (chunk == NULL || chunk->number != cursor->number ||
-            chunk->began != cursor->began || !chunk_load(trace, chunk, &used, &pending) ||
-            used < cursor->used)
+            chunk->began != cursor->began || !chunk_load(trace, chunk) ||
+            trace->used < cursor->used)
             continue;
-        cursor->is_pending_read = cursor->is_pending_read && used == cursor->used;
-        cursor_data_set(trace, cursor, used, pending);
+        cursor->is_pending_read = cursor->is_pending_read && trace->used == cursor->used;
+        cursor_data_set(trace, cursor);
     }
 }
 

@@ -75,7 +75,9 @@ struct trace {
     RB_HEAD(trace_ready, trace_cursor) ready; /* with an event */
     struct trace_cursor *given;               /* whose event the caller has */
     uint8_t *buffer;                          /* a slot */
-    uint8_t *payload; /* TRACE_PAYLOAD bytes: a decompressed chunk */
+    uint8_t *payload; /* TRACE_PAYLOAD bytes: those of the chunk that was loaded last */
+    uint32_t used;    /* of these, bytes of records */
+    uint32_t pending; /* and of a call that has not returned */
 };
 
 /* index.c */
