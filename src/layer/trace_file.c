@@ -19,6 +19,8 @@
 
 _Atomic uint32_t am_trace_generation;
 
+STAILQ_HEAD(slots, am_trace_slot_map);
+
 static struct {
     struct am_lock lock;
     pthread_cond_t change;
@@ -29,18 +31,18 @@ static struct {
     bool is_over;     /* lock; no slot could be had */
     struct am_trace_header *header;
 
-    struct am_trace_slot_map *spare; /* lock; empty slots, mapped */
-    struct am_trace_slot_map *full;  /* lock; oldest first */
-    struct am_trace_slot_map **full_end;
-    size_t n_full;   /* lock */
-    bool is_packing; /* lock; the packer has a slot in hand */
-    bool has_packer; /* lock */
-    bool is_ending;  /* lock */
+    struct slots spare; /* lock; empty slots, mapped */
+    struct slots full;  /* lock; oldest first */
+    size_t n_full;      /* lock */
+    bool has_packer;    /* lock */
+    bool is_ending;     /* lock */
     pthread_t packer;
     struct am_trace_slot_map *pack; /* the packer's; where frames go */
 } file = {
     .lock = AM_LOCK_INIT(AM_RANK_LEAF, "trace file"),
     .change = PTHREAD_COND_INITIALIZER,
+    .spare = STAILQ_HEAD_INITIALIZER(file.spare),
+    .full = STAILQ_HEAD_INITIALIZER(file.full),
     .fd = -1,
 };
 
@@ -143,32 +145,31 @@ static int file_enter(int fd)
     return rc;
 }
 
-static void slots_forget(struct am_trace_slot_map *slot)
+/* The first slot of the list, which is removed; NULL: the list is empty. */
+static struct am_trace_slot_map *slots_pop(struct slots *slots)
 {
-    while (slot != NULL) {
-        struct am_trace_slot_map *next = slot->next;
+    struct am_trace_slot_map *slot = STAILQ_FIRST(slots);
 
-        free(slot);
-        slot = next;
-    }
+    if (slot != NULL)
+        STAILQ_REMOVE_HEAD(slots, link);
+    return slot;
 }
 
 /* What a forked child has of its parent's file: nothing. */
 static void file_forget(void)
 {
-    slots_forget(file.spare);
-    slots_forget(file.full);
+    struct am_trace_slot_map *slot;
+
+    while ((slot = slots_pop(&file.spare)) != NULL ||
+           (slot = slots_pop(&file.full)) != NULL)
+        free(slot);
     free(file.pack);
     am_lock_init(&file.lock, AM_RANK_LEAF, "trace file");
     pthread_cond_init(&file.change, NULL);
     if (file.fd >= 0)
         close(file.fd);
     file.fd = -1;
-    file.spare = NULL;
-    file.full = NULL;
-    file.full_end = &file.full;
     file.n_full = 0;
-    file.is_packing = false;
     file.has_packer = false;
     file.is_ending = false;
     file.is_over = false;
@@ -240,7 +241,6 @@ static struct am_trace_slot_map *slot_claim(void)
     }
     madvise(map, slot->lead + AM_TRACE_SLOT_SIZE, MADV_DONTFORK);
     slot->chunk = (struct am_trace_chunk *)((char *)map + slot->lead);
-    slot->next = NULL;
     return slot;
 }
 
@@ -288,10 +288,8 @@ static struct am_trace_slot_map *slot_take(enum am_trace_slot kind, uint32_t thr
     bool is_over;
 
     am_lock(&file.lock);
-    slot = file.spare;
+    slot = slots_pop(&file.spare);
     is_over = file.is_over;
-    if (slot != NULL)
-        file.spare = slot->next;
     am_unlock(&file.lock);
     if (slot == NULL && !is_over) {
         slot = slot_claim();
@@ -383,17 +381,10 @@ static struct am_trace_slot_map *full_next(void)
     struct am_trace_slot_map *slot;
 
     am_lock(&file.lock);
-    file.is_packing = false;
-    while (file.full == NULL && !file.is_ending)
+    while (STAILQ_EMPTY(&file.full) && !file.is_ending)
         pthread_cond_wait(&file.change, &file.lock.mutex);
-    slot = file.full;
-    if (slot != NULL) {
-        file.full = slot->next;
-        if (file.full == NULL)
-            file.full_end = &file.full;
-        file.n_full--;
-        file.is_packing = true;
-    }
+    slot = slots_pop(&file.full);
+    file.n_full -= slot != NULL;
     am_unlock(&file.lock);
     return slot;
 }
@@ -412,8 +403,7 @@ static void *packer_run(void *arg)
     while ((slot = full_next()) != NULL) {
         if (context != NULL && buffer != NULL && slot_pack(context, slot, buffer, size)) {
             am_lock(&file.lock);
-            slot->next = file.spare;
-            file.spare = slot;
+            STAILQ_INSERT_HEAD(&file.spare, slot, link);
             am_unlock(&file.lock);
         } else {
             slot_drop(slot);
@@ -433,9 +423,7 @@ void am_trace_slot_give(struct am_trace_slot_map *slot)
         file.has_packer = am_thread_start(&file.packer, packer_run, NULL) == 0;
     is_queued = file.has_packer && file.n_full < QUEUE_MAX;
     if (is_queued) {
-        slot->next = NULL;
-        *file.full_end = slot;
-        file.full_end = &slot->next;
+        STAILQ_INSERT_TAIL(&file.full, slot, link);
         file.n_full++;
         pthread_cond_signal(&file.change);
     }

@@ -11,12 +11,13 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/queue.h>
 
 #include "trace/format.h"
 
 /* A mapped slot; threads own one each. */
 struct am_trace_slot_map {
-    struct am_trace_slot_map *next;
+    STAILQ_ENTRY(am_trace_slot_map) link;
     struct am_trace_chunk *chunk;
     size_t
         lead; /* bytes of the mapping before the chunk: slots need not begin at pages */
