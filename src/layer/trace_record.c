@@ -540,19 +540,27 @@ static unsigned function_find(const char *name)
     return AM_API_COUNT;
 }
 
-void am_trace_task(const struct am_watch_task *task)
+/*
+ * Splits the call around this record: a thread that waits runs tasks during the wait, and a
+ * function of the program makes calls.  False: another record of this thread is being written.
+ */
+static inline bool can_write(void)
 {
     struct writer *w = own;
+
+    if (w == NULL || w->generation != am_trace_generation)
+        return true;
+    if (w->is_busy)
+        return false;
+    owner_split(w);
+    return true;
+}
+
+void am_trace_task(const struct am_watch_task *task)
+{
+    struct writer *w = can_write() ? writer_get(CALL_MAX) : NULL;
     uint8_t *at;
 
-    if (w != NULL && w->generation == am_trace_generation) {
-        if (w->is_busy) {
-            am_trace_lose(1);
-            return;
-        }
-        owner_split(w); /* a thread that waits runs tasks during the wait */
-    }
-    w = writer_get(CALL_MAX);
     if (w == NULL) {
         am_trace_lose(1);
         return;
@@ -587,15 +595,7 @@ void am_trace_begin(struct am_trace_call *call, enum am_api_id id, const void *c
     call->is_recorded = false;
     if (function->has_arrays)
         room += arrays_room(function, at);
-    w = own;
-    if (w != NULL && w->generation == am_trace_generation) {
-        if (w->is_busy) {
-            am_trace_lose(1);
-            return;
-        }
-        owner_split(w);
-    }
-    w = writer_get(room);
+    w = can_write() ? writer_get(room) : NULL;
     if (w != NULL && has_stacks) {
         w->is_busy = true;
         stack = stack_take();
