@@ -87,8 +87,8 @@ static bool is_upper(char letter)
     return letter >= 'A' && letter <= 'Z';
 }
 
-static void begin_get(struct trace *trace, struct trace_cursor *cursor,
-                      struct am_input *in, struct trace_event *event)
+static void begin_get(struct trace_cursor *cursor, struct am_input *in,
+                      struct trace_event *event)
 {
     uint64_t id = am_get_varint(in);
     const struct trace_function *function;
@@ -289,13 +289,13 @@ static bool record_get(struct trace *trace, struct trace_cursor *cursor, unsigne
     switch (kind) {
     case AM_TRACE_CALL:
         event->kind = TRACE_CALL;
-        begin_get(trace, cursor, in, event);
+        begin_get(cursor, in, event);
         if (!in->is_bad)
             end_get(trace, cursor, in, event);
         break;
     case AM_TRACE_BEGIN:
         event->kind = TRACE_BEGIN;
-        begin_get(trace, cursor, in, event);
+        begin_get(cursor, in, event);
         if (!in->is_bad)
             open_push(trace, cursor, event);
         break;
@@ -340,7 +340,7 @@ static bool pending_get(struct trace *trace, struct trace_cursor *cursor,
     cursor->n_items = 0;
     if (event->process == NULL)
         return false;
-    begin_get(trace, cursor, &in, event);
+    begin_get(cursor, &in, event);
     return !in.is_bad;
 }
 
