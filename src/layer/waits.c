@@ -348,11 +348,8 @@ static bool is_wait(const struct am_call *call)
 static bool has_timeout(const struct am_call *call)
 {
     switch (call->id) {
-    case AM_API_aclrtSynchronizeStreamWithTimeout: {
-        AM_ARGS(aclrtSynchronizeStreamWithTimeout);
-        return a->ms > 0;
-    }
-    case AM_API_aclrtSynchronizeEventWithTimeout: {
+    case AM_API_aclrtSynchronizeStreamWithTimeout:
+    case AM_API_aclrtSynchronizeEventWithTimeout: { /* both begin with a handle */
         AM_ARGS(aclrtSynchronizeEventWithTimeout);
         return a->ms > 0;
     }
