@@ -174,20 +174,19 @@ void am_before_use_address(struct am_call *call)
         am_ignored_check(call, addr, "the address");
 }
 
-AM_BEFORE(use_phys, aclrtFreePhysical)
-{
-    am_call_ref_object(call, am_handle_use(call, AM_OBJECT_PHYS, a->handle, "handle"));
-}
+/* A call that needs the object of one handle. */
+#define USE(hook_, function_, kind_, argument_) \
+    AM_BEFORE(hook_, function_) \
+    { \
+        am_call_ref_object(call, am_handle_use(call, kind_, a->argument_, #argument_)); \
+    }
 
-AM_BEFORE(use_pool, aclrtMemPoolTrimTo)
-{
-    am_handle_use(call, AM_OBJECT_POOL, a->memPool, "memPool");
-}
-
-AM_BEFORE(use_context, aclrtSetCurrentContext)
-{
-    am_handle_use(call, AM_OBJECT_CONTEXT, a->context, "context");
-}
+USE(use_phys, aclrtFreePhysical, AM_OBJECT_PHYS, handle)
+USE(use_pool, aclrtMemPoolTrimTo, AM_OBJECT_POOL, memPool)
+USE(use_context, aclrtSetCurrentContext, AM_OBJECT_CONTEXT, context)
+USE(use_event, aclrtDestroyEvent, AM_OBJECT_EVENT, event)
+USE(use_notify, aclrtDestroyNotify, AM_OBJECT_NOTIFY, notify)
+USE(use_model, aclmdlRIDestroy, AM_OBJECT_MODEL, modelRI)
 
 /* ---- made ---- */
 

@@ -661,11 +661,6 @@ void am_after_bind(struct am_call *call)
 
 /* ---- models ---- */
 
-AM_BEFORE(use_model, aclmdlRIDestroy)
-{
-    am_call_ref_object(call, am_handle_use(call, AM_OBJECT_MODEL, a->modelRI, "modelRI"));
-}
-
 AM_BEFORE(capture_into, aclmdlRICaptureToModelRIBegin)
 {
     am_before_use_stream(call);

@@ -333,16 +333,6 @@ void am_after_share_signal(struct am_call *call)
         call->object->signal->is_shared = true;
 }
 
-AM_BEFORE(use_event, aclrtDestroyEvent)
-{
-    am_call_ref_object(call, am_handle_use(call, AM_OBJECT_EVENT, a->event, "event"));
-}
-
-AM_BEFORE(use_notify, aclrtDestroyNotify)
-{
-    am_call_ref_object(call, am_handle_use(call, AM_OBJECT_NOTIFY, a->notify, "notify"));
-}
-
 static void signal_free(struct am_call *call, enum am_object_kind kind,
                         const void *handle, const char *argument)
 {
@@ -565,9 +555,4 @@ AM_AFTER(elapsed, aclrtEventElapsedTime)
         if (object != NULL && object->signal != NULL)
             am_host_joins_record(object->signal->last);
     }
-}
-
-void am_before_asks_error(struct am_call *call)
-{
-    am_ignored_forget();
 }
