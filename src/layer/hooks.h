@@ -50,8 +50,11 @@ struct am_object *am_call_made(struct am_call *call, enum am_object_kind kind,
 void am_area_end(struct am_call *call, uint64_t addr, enum am_object_kind kind,
                  enum am_object_kind or_kind, const char *argument);
 
-/* shares.c: the free of the object succeeded: imports of it are stale from now on. */
+/* shares.c */
+/* The free of the object succeeded: imports of it are stale from now on. */
 void am_share_freed(const struct am_object *object);
+/* Whether this process has exported memory that lives by this number. */
+bool am_share_is_own(uint64_t number);
 
 /* copies.c: looks up `size` bytes at the address and adds the pieces to the call's work. */
 void am_call_add_range(struct am_call *call, const void *at, uint64_t size, bool is_write,

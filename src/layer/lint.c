@@ -259,16 +259,6 @@ AM_LINT(retain, aclrtMemRetainAllocationHandle)
 
 /* ---- sharing ---- */
 
-#define OWN_MAX 256
-
-static uint64_t own_exports[OWN_MAX]; /* the last ones of this process */
-static unsigned n_own_exports;
-
-void am_lint_exported(uint64_t number)
-{
-    own_exports[n_own_exports++ % OWN_MAX] = number;
-}
-
 RULE(export, aclrtMemExportToShareableHandle, a->flags != 0, SINCE(803),
      "pass 0, and name each importer with "
      "aclrtMemSetPidToShareableHandle",
@@ -292,18 +282,12 @@ AM_LINT(import_v2, aclrtMemImportFromShareableHandleV2)
     type_check(call, a->shareType);
 }
 
-AM_LINT(import, aclrtMemImportFromShareableHandle)
-{
-    for (unsigned i = 0; i < OWN_MAX && i < n_own_exports; i++) {
-        if (own_exports[i] == a->shareableHandle) {
-            REPORT(call, SOME, "map the handle a second time instead",
-                   "0x%" PRIx64 " is exported by this process; no edition lets a process "
-                   "import its own export",
-                   a->shareableHandle);
-            return;
-        }
-    }
-}
+RULE(import, aclrtMemImportFromShareableHandle, am_share_is_own(a->shareableHandle), SOME,
+     "map the handle a second time instead",
+     "0x%" PRIx64
+     " is exported by this process; no edition lets a process import its own "
+     "export",
+     a->shareableHandle)
 
 RULE(import_key, aclrtIpcMemImportByKey, a->flags != 0, SINCE(805),
      "pass 0, and call aclrtDeviceEnablePeerAccess",

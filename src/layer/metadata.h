@@ -292,8 +292,6 @@ void am_leaks_report(int device, uint64_t since, const char *when);
 
 /* Before the call, under am_check.lock: reports the rules that it breaks. */
 void am_lint(struct am_call *call);
-/* This process has exported memory by this number. */
-void am_lint_exported(uint64_t number);
 
 /* ---- ignored.c ---- */
 

@@ -69,10 +69,8 @@ AM_BEFORE(export, aclrtMemExportToShareableHandle)
 
 AM_AFTER(export, aclrtMemExportToShareableHandle)
 {
-    if (call->rc != ACL_SUCCESS || call->object == NULL || call->object->is_freed)
-        return;
-    am_lint_exported(*a->shareableHandle);
-    exported(call, call->object, *a->shareableHandle);
+    if (call->rc == ACL_SUCCESS && call->object != NULL && !call->object->is_freed)
+        exported(call, call->object, *a->shareableHandle);
 }
 
 AM_AFTER(export_v2, aclrtMemExportToShareableHandleV2)
@@ -169,6 +167,11 @@ static struct am_object *share_find(uint64_t share, bool is_imported)
             found = object;
     }
     return found;
+}
+
+bool am_share_is_own(uint64_t number)
+{
+    return share_find(number, false) != NULL;
 }
 
 /* When the import began: memory that is freed later may be refused for another reason. */
