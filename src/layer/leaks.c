@@ -35,12 +35,6 @@ static const struct {
     [AM_OBJECT_MODEL] = {AM_KIND_leak_model, "aclmdlRIDestroy"},
 };
 
-struct left {
-    struct am_object **list;
-    size_t n;
-    size_t max;
-};
-
 /* A mapping is a leak if the handle of its memory was freed; else the handle is. */
 static bool is_leak(const struct am_object *object, int device, uint64_t since)
 {
@@ -48,20 +42,6 @@ static bool is_leak(const struct am_object *object, int device, uint64_t since)
            !object->is_reported &&
            (object->kind != AM_OBJECT_MAPPING || object->bytes == NULL ||
             object->bytes->n_handles == 0);
-}
-
-static void left_add(struct left *left, struct am_object *object)
-{
-    if (left->n == left->max) {
-        size_t max = left->max == 0 ? 256 : 2 * left->max;
-        struct am_object **list = am_meta_realloc(left->list, max * sizeof *list);
-
-        if (list == NULL)
-            return;
-        left->list = list;
-        left->max = max;
-    }
-    left->list[left->n++] = object;
 }
 
 static bool is_retain(const struct am_object *object)
@@ -102,10 +82,10 @@ static void group_report(struct am_object **list, size_t n, const char *when)
     char text[32];
     char bytes[48] = "";
 
-    for (size_t i = 0; i < n; i++)
+    for (size_t i = 0; i < n; i++) {
         size += list[i]->bytes != NULL ? list[i]->bytes->size : list[i]->size;
-    for (size_t i = 0; i < n; i++)
         list[i]->is_reported = true;
+    }
     if (size > 0 && first->kind != AM_OBJECT_IMPORT)
         snprintf(bytes, sizeof bytes, n > 1 ? ", %s," : " of %s",
                  am_size_text(size, text, sizeof text));
@@ -124,20 +104,22 @@ static void group_report(struct am_object **list, size_t n, const char *when)
 
 void am_leaks_report(int device, uint64_t since, const char *when)
 {
-    struct left left = {0};
+    struct am_object **left = NULL;
     struct am_walk walk = {0};
+    size_t n = 0;
     struct am_object *object;
 
     while ((object = am_object_next(&walk)) != NULL) {
-        if (is_leak(object, device, since))
-            left_add(&left, object);
+        if (is_leak(object, device, since) &&
+            am_meta_grow((void **)&left, n, sizeof left[0]))
+            left[n++] = object;
     }
-    if (left.n > 0)
-        qsort(left.list, left.n, sizeof left.list[0], by_site);
-    for (size_t i = 0, end; i < left.n; i = end) {
-        for (end = i + 1; end < left.n && is_same_site(left.list[i], left.list[end]);)
+    if (n > 0)
+        qsort(left, n, sizeof left[0], by_site);
+    for (size_t i = 0, end; i < n; i = end) {
+        for (end = i + 1; end < n && is_same_site(left[i], left[end]);)
             end++;
-        group_report(left.list + i, end - i, when);
+        group_report(left + i, end - i, when);
     }
-    free(left.list);
+    free(left);
 }

@@ -47,6 +47,19 @@ void *am_meta_realloc(void *old, size_t size)
     return check(is_failing() ? NULL : am_sys_realloc(old, size));
 }
 
+bool am_meta_grow(void **array, size_t n, size_t size)
+{
+    void *more;
+
+    if (n != 0 && (n < 8 || (n & (n - 1)) != 0))
+        return true; /* 8, 16, 32 ... */
+    more = am_meta_realloc(*array, (n == 0 ? 8 : 2 * n) * size);
+    if (more == NULL)
+        return false;
+    *array = more;
+    return true;
+}
+
 bool am_meta_ran_out(void)
 {
     return ran_out;

@@ -12,6 +12,8 @@
 
 void *am_meta_alloc(size_t size); /* zeros; for free() */
 void *am_meta_realloc(void *old, size_t size);
+/* Room for one more element of an array that has n; false: no memory. */
+bool am_meta_grow(void **array, size_t n, size_t size);
 /* Whether memory ran out so far. */
 bool am_meta_ran_out(void);
 

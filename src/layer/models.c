@@ -44,23 +44,9 @@ static struct am_model *model_make(struct am_call *call, uint64_t handle)
     return model;
 }
 
-/* Room for one more; false: no memory. */
-static bool array_grow(void **array, size_t n, size_t size)
-{
-    void *more;
-
-    if (n != 0 && (n < 8 || (n & (n - 1)) != 0))
-        return true; /* 8, 16, 32 ... */
-    more = am_meta_realloc(*array, (n == 0 ? 8 : 2 * n) * size);
-    if (more == NULL)
-        return false;
-    *array = more;
-    return true;
-}
-
 static void lane_add(struct am_model *model, struct am_agent *agent)
 {
-    if (!array_grow((void **)&model->lanes, model->n_lanes, sizeof *model->lanes))
+    if (!am_meta_grow((void **)&model->lanes, model->n_lanes, sizeof *model->lanes))
         return;
     agent->capture = model;
     agent->lane = model->n_lanes;
@@ -168,7 +154,7 @@ static struct task *task_add(struct am_call *call, enum task_type type)
     struct am_model *model = call->model;
     struct task *task;
 
-    if (!array_grow((void **)&model->tasks, model->n_tasks, sizeof *model->tasks))
+    if (!am_meta_grow((void **)&model->tasks, model->n_tasks, sizeof *model->tasks))
         return NULL;
     task = &model->tasks[model->n_tasks++];
     *task = (struct task){.type = type, .lane = call->agent->lane, .site = call->site};
