@@ -130,6 +130,14 @@ bool am_lint_function(unsigned api, struct am_reach *ret_reach);
 uint32_t am_session_number(void);
 /* Adds a finding to the session, under am_check.lock. */
 void am_session_add(const struct am_finding *finding);
+struct am_call;
+/* Whether the session that is on has a limit, which was not passed yet. */
+bool am_session_has_limit(void);
+/*
+ * The program holds more device memory than before: reports the first time that the limit is
+ * passed.  Under am_check.lock.
+ */
+void am_session_grown(const struct am_call *call);
 
 /* "1.5 MB" */
 const char *am_size_text(uint64_t size, char *text, size_t n);

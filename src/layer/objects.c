@@ -8,7 +8,6 @@
 #include "layer/quarantine.h"
 #include "layer/order.h"
 #include "layer/pinned.h"
-#include "layer/session.h"
 #include "layer/shared.h"
 #include "layer/thread.h"
 

@@ -1,6 +1,10 @@
-/* See session.h. */
-#include "layer/session.h"
-
+/*
+ * A session: what the layer check finds between two moments, for a program that runs tests
+ * (aclmem_check_begin and aclmem_check_end of aclmem.h).
+ *
+ * Inside a session findings are collected and returned as JSON instead of being printed.
+ * A finding that an earlier session had is reported again, and device memory may have a limit.
+ */
 #include <dlfcn.h>
 #include <jansson.h>
 #include <string.h>

@@ -8,7 +8,6 @@
 #include "layer/order.h"
 #include "layer/pinned.h"
 #include "layer/quarantine.h"
-#include "layer/session.h"
 #include "layer/thread.h"
 
 /* ---- one thread, or several ---- */
