@@ -453,25 +453,19 @@ AM_NO_LOCK_ANALYSIS static bool word_read(const void *at, uint64_t *ret_word)
     return is_read;
 }
 
-static bool is_value_noted(const void *at)
-{
-    const struct am_object *area = am_area_find((uintptr_t)at);
-    const struct am_bytes *bytes = area != NULL ? am_bytes_root(area->bytes) : NULL;
-
-    return bytes != NULL && am_value_is_noted(bytes, (uintptr_t)at - area->key);
-}
-
 /* The value that was there before the first write or wait is one that may end waits. */
 static void value_add(struct am_call *call, const void *at, bool is_write)
 {
-    uint64_t value;
-    bool is_read = !is_value_noted(at) && word_read(at, &value);
     const struct am_piece *piece;
+    struct am_work *work;
+    uint64_t value;
 
     am_call_use_stream(call);
+    work = work_of(call); /* the hook after the call needs it, also without a range */
     am_call_add_range(call, at, 8, is_write, "devAddr");
-    piece = piece_find(call->work, is_write);
-    if (is_read && piece != NULL) /* the host knows what wrote it */
+    piece = piece_find(work, is_write);
+    if (piece != NULL && !am_value_is_noted(piece->bytes, piece->at) &&
+        word_read(at, &value)) /* the host knows what wrote it */
         am_value_write(call, NULL, piece->bytes, piece->at, value);
 }
 
