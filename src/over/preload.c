@@ -143,18 +143,17 @@ static void missing_report(const char *name)
         return 0; \
     }
 
-#define AM_UNSUPPORTED(ret_, name_, ...) PASS(name_) MISSING(name_)
-#define AM_API_VARIADIC(ret_, name_, ...) PASS(name_) MISSING(name_)
-#define AM_DATA(name_) PASS(name_) MISSING(name_)
-#define AM_REFUSED(ret_, name_, ...) PASS(name_) MISSING(name_)
 /* The lists name their own types; only the names are used. */
+#define AM_UNSUPPORTED(ret_, name_, ...) EACH(name_)
+#define AM_API_VARIADIC(ret_, name_, ...) EACH(name_)
+#define AM_DATA(name_) EACH(name_)
+#define AM_REFUSED(ret_, name_, ...) EACH(name_)
+
+#define EACH(name_) PASS(name_) MISSING(name_)
 #include "api/api_unsupported.def"
 #include "api/api_variadic.def"
 #include "toolkit/ascendcl.def"
-#undef AM_UNSUPPORTED
-#undef AM_API_VARIADIC
-#undef AM_DATA
-#undef AM_REFUSED
+#undef EACH
 
 /* ---- the start ---- */
 
@@ -169,19 +168,11 @@ static void functions_find(void)
 {
 #define AM_API(ret_, name_, ...) \
     real.name_ = (__typeof__(real.name_))find(#name_, (void *)missing_##name_);
-#define AM_UNSUPPORTED(ret_, name_, ...) \
-    am_pass_##name_ = find(#name_, (void *)missing_##name_);
-#define AM_API_VARIADIC(ret_, name_, ...) AM_UNSUPPORTED(ret_, name_)
-#define AM_DATA(name_) AM_UNSUPPORTED(, name_)
-#define AM_REFUSED(ret_, name_, ...) AM_UNSUPPORTED(ret_, name_)
+#define EACH(name_) am_pass_##name_ = find(#name_, (void *)missing_##name_);
 #include "api/api.def"
 #include "api/api_unsupported.def"
 #include "api/api_variadic.def"
 #include "toolkit/ascendcl.def"
-#undef AM_UNSUPPORTED
-#undef AM_API_VARIADIC
-#undef AM_DATA
-#undef AM_REFUSED
 }
 
 /* A child by fork has none of the layers' threads and files: its calls go past them. */
