@@ -23,7 +23,7 @@
 const char *am_object_text(const struct am_object *object, uint64_t addr, char *text,
                            size_t n)
 {
-    const char *name = am_object_name(object->kind);
+    const char *name = am_object_rows[object->kind].name;
     char size[32];
 
     if (object->kind >= AM_OBJECT_STREAM)

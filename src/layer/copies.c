@@ -208,7 +208,7 @@ static void report_unwritten(struct am_call *call, const struct am_piece *piece,
         f, AM_KIND_uninit_read,
         "%" PRIu64 " bytes from 0x%" PRIx64 " on leave the device, and byte %" PRIu64
         " of the %s of %" PRIu64 " bytes was never written",
-        piece->size, piece->addr, at, am_object_name(bytes->kind), bytes->size);
+        piece->size, piece->addr, at, am_object_rows[bytes->kind].name, bytes->size);
     f->advice = "write it first (aclrtMemset), or copy only what was written";
     am_finding_at(f, "read here", call->site);
     am_finding_at(f, "made here", bytes->made);

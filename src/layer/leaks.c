@@ -11,30 +11,6 @@
 #include "layer/metadata.h"
 #include "layer/memory.h"
 
-static const struct {
-    enum am_kind_of_finding kind;
-    const char *advice;
-} kinds[] = {
-    [AM_OBJECT_BLOCK] = {AM_KIND_leak_block, "aclrtFree"},
-    [AM_OBJECT_POOL_BLOCK] = {AM_KIND_leak_block, "aclrtMemPoolFreeAsync"},
-    [AM_OBJECT_MANAGED] = {AM_KIND_leak_block, "aclrtFree"},
-    [AM_OBJECT_HOST] = {AM_KIND_leak_host, "aclrtFreeHost"},
-    [AM_OBJECT_REGISTERED] = {AM_KIND_leak_host, "aclrtHostUnregister"},
-    [AM_OBJECT_KEY] = {AM_KIND_leak_import, "aclrtIpcMemClose"},
-    [AM_OBJECT_MAPPING] = {AM_KIND_leak_mapping,
-                           "aclrtUnmapMem: the handle was freed, and the mapping alone "
-                           "holds the memory"},
-    [AM_OBJECT_RESERVATION] = {AM_KIND_leak_reservation, "aclrtReleaseMemAddress"},
-    [AM_OBJECT_PHYS] = {AM_KIND_leak_phys, "aclrtFreePhysical"},
-    [AM_OBJECT_IMPORT] = {AM_KIND_leak_import, "aclrtFreePhysical"},
-    [AM_OBJECT_STREAM] = {AM_KIND_leak_stream, "aclrtDestroyStream"},
-    [AM_OBJECT_EVENT] = {AM_KIND_leak_event, "aclrtDestroyEvent"},
-    [AM_OBJECT_NOTIFY] = {AM_KIND_leak_event, "aclrtDestroyNotify"},
-    [AM_OBJECT_POOL] = {AM_KIND_leak_pool, "aclrtMemPoolDestroy"},
-    [AM_OBJECT_CONTEXT] = {AM_KIND_leak_context, "aclrtDestroyContext"},
-    [AM_OBJECT_MODEL] = {AM_KIND_leak_model, "aclmdlRIDestroy"},
-};
-
 /* A mapping is a leak if the handle of its memory was freed; else the handle is. */
 static bool is_leak(const struct am_object *object, int device, uint64_t since)
 {
@@ -76,6 +52,7 @@ static void group_report(struct am_object **list, size_t n, const char *when)
 {
     static struct am_finding f; /* under am_check.lock */
     const struct am_object *first = list[0];
+    const struct am_object_row *row = &am_object_rows[first->kind];
     bool is_retained = is_retain(first);
     bool is_notify = first->kind == AM_OBJECT_NOTIFY;
     uint64_t size = 0;
@@ -89,13 +66,13 @@ static void group_report(struct am_object **list, size_t n, const char *when)
     if (size > 0 && first->kind != AM_OBJECT_IMPORT)
         snprintf(bytes, sizeof bytes, n > 1 ? ", %s," : " of %s",
                  am_size_text(size, text, sizeof text));
-    am_finding_begin(&f, is_retained ? AM_KIND_leak_retain : kinds[first->kind].kind,
+    am_finding_begin(&f, is_retained ? AM_KIND_leak_retain : row->leak,
                      "%zu %s%s%s %s still there at %s", n,
-                     n > 1 && is_notify ? "notifies" : am_object_name(first->kind),
+                     n > 1 && is_notify ? "notifies" : row->name,
                      n > 1 && !is_notify ? "s" : "", bytes, n > 1 ? "are" : "is", when);
     f.advice = is_retained ? "aclrtFreePhysical once for each "
                              "aclrtMemRetainAllocationHandle, and once more"
-                           : kinds[first->kind].advice;
+                           : row->advice;
     am_finding_at(&f, "made here", first->made);
     if (is_retained)
         am_finding_at(&f, "retained here", first->freed);

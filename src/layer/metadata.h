@@ -198,7 +198,11 @@ void am_check_wait(pthread_cond_t *condition, const struct timespec *until);
 
 void am_objects_open(void);
 
-const char *am_object_name(enum am_object_kind kind); /* "block" */
+extern const struct am_object_row {
+    const char *name;             /* "block" */
+    enum am_kind_of_finding leak; /* of an object that is left */
+    const char *advice;           /* how to free it */
+} am_object_rows[AM_OBJECT_KINDS];
 
 /* A number that is larger than all before. */
 uint64_t am_serial_next(void);

@@ -24,29 +24,29 @@ void am_objects_open(void)
         TAILQ_INIT(&am_check.stripe[i].freed);
 }
 
-static const char *const names[] = {
-    [AM_OBJECT_BLOCK] = "block",
-    [AM_OBJECT_POOL_BLOCK] = "block of a pool",
-    [AM_OBJECT_MANAGED] = "managed block",
-    [AM_OBJECT_HOST] = "pinned block",
-    [AM_OBJECT_REGISTERED] = "registered range",
-    [AM_OBJECT_KEY] = "imported block",
-    [AM_OBJECT_MAPPING] = "mapping",
-    [AM_OBJECT_RESERVATION] = "reservation",
-    [AM_OBJECT_PHYS] = "physical allocation",
-    [AM_OBJECT_IMPORT] = "imported handle",
-    [AM_OBJECT_STREAM] = "stream",
-    [AM_OBJECT_EVENT] = "event",
-    [AM_OBJECT_NOTIFY] = "notify",
-    [AM_OBJECT_POOL] = "pool",
-    [AM_OBJECT_CONTEXT] = "context",
-    [AM_OBJECT_MODEL] = "captured model",
+const struct am_object_row am_object_rows[] = {
+    [AM_OBJECT_BLOCK] = {"block", AM_KIND_leak_block, "aclrtFree"},
+    [AM_OBJECT_POOL_BLOCK] = {"block of a pool", AM_KIND_leak_block,
+                              "aclrtMemPoolFreeAsync"},
+    [AM_OBJECT_MANAGED] = {"managed block", AM_KIND_leak_block, "aclrtFree"},
+    [AM_OBJECT_HOST] = {"pinned block", AM_KIND_leak_host, "aclrtFreeHost"},
+    [AM_OBJECT_REGISTERED] = {"registered range", AM_KIND_leak_host,
+                              "aclrtHostUnregister"},
+    [AM_OBJECT_KEY] = {"imported block", AM_KIND_leak_import, "aclrtIpcMemClose"},
+    [AM_OBJECT_MAPPING] = {"mapping", AM_KIND_leak_mapping,
+                           "aclrtUnmapMem: the handle was freed, and the mapping alone "
+                           "holds the memory"},
+    [AM_OBJECT_RESERVATION] = {"reservation", AM_KIND_leak_reservation,
+                               "aclrtReleaseMemAddress"},
+    [AM_OBJECT_PHYS] = {"physical allocation", AM_KIND_leak_phys, "aclrtFreePhysical"},
+    [AM_OBJECT_IMPORT] = {"imported handle", AM_KIND_leak_import, "aclrtFreePhysical"},
+    [AM_OBJECT_STREAM] = {"stream", AM_KIND_leak_stream, "aclrtDestroyStream"},
+    [AM_OBJECT_EVENT] = {"event", AM_KIND_leak_event, "aclrtDestroyEvent"},
+    [AM_OBJECT_NOTIFY] = {"notify", AM_KIND_leak_event, "aclrtDestroyNotify"},
+    [AM_OBJECT_POOL] = {"pool", AM_KIND_leak_pool, "aclrtMemPoolDestroy"},
+    [AM_OBJECT_CONTEXT] = {"context", AM_KIND_leak_context, "aclrtDestroyContext"},
+    [AM_OBJECT_MODEL] = {"captured model", AM_KIND_leak_model, "aclmdlRIDestroy"},
 };
-
-const char *am_object_name(enum am_object_kind kind)
-{
-    return names[kind];
-}
 
 /* ---- serial numbers ---- */
 

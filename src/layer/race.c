@@ -47,7 +47,7 @@ void am_report_race(const struct am_piece *piece, uint64_t at, const struct am_w
                      "%s %s byte %" PRIu64 " of the %s of %s at 0x%" PRIx64
                      " which %s %s, and nothing orders the two",
                      who, is_free ? "frees" : verb(work->site, piece->is_write, false),
-                     at, am_object_name(piece->bytes->kind),
+                     at, am_object_rows[piece->bytes->kind].name,
                      am_size_text(piece->bytes->size, size, sizeof size),
                      piece->addr - piece->at, before,
                      verb(other->site, other->is_write, true));
