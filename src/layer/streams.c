@@ -334,9 +334,10 @@ void am_after_share_signal(struct am_call *call)
 }
 
 static void signal_free(struct am_call *call, enum am_object_kind kind,
-                        const void *handle, const char *argument)
+                        const void *handle)
 {
-    struct am_object *object = am_handle_end(call, kind, handle, argument);
+    struct am_object *object =
+        am_handle_end(call, kind, handle, am_object_rows[kind].name);
     struct am_site work;
 
     if (object == NULL)
@@ -355,39 +356,36 @@ void am_after_destroy_signal(struct am_call *call)
 
 AM_BEFORE(destroy_event, aclrtDestroyEvent)
 {
-    signal_free(call, AM_OBJECT_EVENT, a->event, "event");
+    signal_free(call, AM_OBJECT_EVENT, a->event);
 }
 
 AM_BEFORE(destroy_notify, aclrtDestroyNotify)
 {
-    signal_free(call, AM_OBJECT_NOTIFY, a->notify, "notify");
+    signal_free(call, AM_OBJECT_NOTIFY, a->notify);
 }
 
-static void event_resolve(struct am_call *call, const void *event)
+/* The event or notify of the call, and its stream. */
+static void signal_use(struct am_call *call, enum am_object_kind kind, const void *handle)
 {
-    am_call_ref_object(call, am_handle_use(call, AM_OBJECT_EVENT, event, "event"));
-    am_call_use_stream(call);
-}
+    const char *argument = am_object_rows[kind].name;
 
-static void notify_resolve(struct am_call *call, const void *notify)
-{
-    am_call_ref_object(call, am_handle_use(call, AM_OBJECT_NOTIFY, notify, "notify"));
+    am_call_ref_object(call, am_handle_use(call, kind, handle, argument));
     am_call_use_stream(call);
 }
 
 AM_BEFORE(reset_event, aclrtResetEvent)
 {
-    event_resolve(call, a->event);
+    signal_use(call, AM_OBJECT_EVENT, a->event);
 }
 
 AM_BEFORE(wait_notify, aclrtWaitAndResetNotify)
 {
-    notify_resolve(call, a->notify);
+    signal_use(call, AM_OBJECT_NOTIFY, a->notify);
 }
 
 AM_BEFORE(wait_event, aclrtStreamWaitEvent)
 {
-    event_resolve(call, a->event);
+    signal_use(call, AM_OBJECT_EVENT, a->event);
 }
 
 /*
@@ -432,13 +430,13 @@ static void record_queue(struct am_call *call)
 
 AM_BEFORE(record, aclrtRecordEvent)
 {
-    event_resolve(call, a->event);
+    signal_use(call, AM_OBJECT_EVENT, a->event);
     record_queue(call);
 }
 
 AM_BEFORE(record_notify, aclrtRecordNotify)
 {
-    notify_resolve(call, a->notify);
+    signal_use(call, AM_OBJECT_NOTIFY, a->notify);
     record_queue(call);
 }
 
