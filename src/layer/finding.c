@@ -25,14 +25,11 @@
 #include "layer/python.h"
 #include "layer/stacks.h"
 
-static const char *const kind_names[] = {
-#define AM_KIND(id_, name_, is_default_, help_) name_,
-#include "layer/kinds.def"
-#undef AM_KIND
-};
-
-static const bool kind_defaults[] = {
-#define AM_KIND(id_, name_, is_default_, help_) is_default_,
+static const struct {
+    const char *name;
+    bool is_default;
+} kinds[] = {
+#define AM_KIND(id_, name_, is_default_, help_) {name_, is_default_},
 #include "layer/kinds.def"
 #undef AM_KIND
 };
@@ -69,12 +66,12 @@ static struct {
 /* Whether `word` names the kind: itself, its family, all, or default. */
 static bool word_matches(const char *word, size_t n, int kind)
 {
-    const char *name = kind_names[kind];
+    const char *name = kinds[kind].name;
 
     if (n == 3 && memcmp(word, "all", 3) == 0)
         return kind != AM_KIND_portability; /* no mistake, so it is asked for by name */
     if (n == 7 && memcmp(word, "default", 7) == 0)
-        return kind_defaults[kind];
+        return kinds[kind].is_default;
     return strncmp(name, word, n) == 0 && (name[n] == '\0' || name[n] == '.');
 }
 
@@ -92,7 +89,7 @@ bool am_kinds_choose(const char *list, const char **ret_wrong, size_t *ret_n)
 
         for (int kind = 0; kind < AM_KIND_COUNT; kind++) {
             if (is_first && is_not)
-                is_on[kind] = kind_defaults[kind]; /* "no-race" is the others */
+                is_on[kind] = kinds[kind].is_default; /* "no-race" is the others */
             if (word_matches(word, word_n, kind)) {
                 is_on[kind] = !is_not;
                 is_known = true;
@@ -314,7 +311,7 @@ json_t *am_finding_json(const struct am_finding *f,
             json_object_set_new(call, "python", am_python_json(site->python));
         json_array_append_new(calls, call);
     }
-    return json_pack("{ss, so, ss, si, so}", "kind", kind_names[f->kind], "message",
+    return json_pack("{ss, so, ss, si, so}", "kind", kinds[f->kind].name, "message",
                      am_json_text(f->message), "advice",
                      f->advice != NULL ? f->advice : "", "refused", f->refused, "calls",
                      calls);
@@ -414,7 +411,7 @@ static void finding_print(const struct am_finding *f)
 
     if (out == NULL)
         return;
-    fprintf(out, "aclmem: %s: %s\n", kind_names[f->kind], f->message);
+    fprintf(out, "aclmem: %s: %s\n", kinds[f->kind].name, f->message);
     for (size_t i = 0; i < f->n; i++) {
         const struct am_site *site = &f->at[i].site;
         uint32_t era;
