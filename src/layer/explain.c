@@ -160,14 +160,13 @@ void am_explain_close(void)
 
 /* ---- what is left ---- */
 
-static void count_add(char *text, size_t size, uint64_t n, const char *what,
-                      const char *what_many)
+static void count_add(char *text, size_t size, uint64_t n, const char *what)
 {
     size_t at = strlen(text);
 
     if (n > 0)
-        snprintf(text + at, size - at, "%s%" PRIu64 " %s", at > 0 ? ", " : "", n,
-                 n > 1 ? what_many : what);
+        snprintf(text + at, size - at, "%s%" PRIu64 " %s%s", at > 0 ? ", " : "", n, what,
+                 n > 1 ? "s" : "");
 }
 
 static void left_print(const struct am_watch_left *left, const char *when)
@@ -177,11 +176,10 @@ static void left_print(const struct am_watch_left *left, const char *when)
 
     if (owner != getpid() || am_check_is_on() || am_option_number(AM_OPTION_explain) == 0)
         return; /* a child of fork has nothing; the layer check reports more */
-    count_add(text, sizeof text, left->blocks, "block", "blocks");
-    count_add(text, sizeof text, left->host_blocks, "pinned block", "pinned blocks");
-    count_add(text, sizeof text, left->managed_blocks, "managed block", "managed blocks");
-    count_add(text, sizeof text, left->handles, "physical allocation",
-              "physical allocations");
+    count_add(text, sizeof text, left->blocks, "block");
+    count_add(text, sizeof text, left->host_blocks, "pinned block");
+    count_add(text, sizeof text, left->managed_blocks, "managed block");
+    count_add(text, sizeof text, left->handles, "physical allocation");
     if (text[0] != '\0')
         am_log_note(AM_LOG_WARN, "%s, %s, still there at %s; aclmem run shows where from",
                     text, am_size_text(left->size, size, sizeof size), when);
