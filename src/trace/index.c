@@ -540,30 +540,27 @@ struct trace *trace_open(const char *path, char *why)
 {
     struct trace *trace = calloc(1, sizeof *trace);
 
-    if (trace == NULL) {
-        snprintf(why, TRACE_WHY_SIZE, "there is no memory");
+    snprintf(why, TRACE_WHY_SIZE, "there is no memory");
+    if (trace == NULL)
         return NULL;
-    }
     trace->fd = -1;
     trace->buffer = malloc(AM_TRACE_SLOT_SIZE);
     trace->payload = malloc(TRACE_PAYLOAD);
-    if (trace->buffer == NULL || trace->payload == NULL) {
-        snprintf(why, TRACE_WHY_SIZE, "there is no memory");
-        trace_close(trace);
-        return NULL;
-    }
+    if (trace->buffer == NULL || trace->payload == NULL)
+        goto failed;
     trace->fd = open(path, O_RDONLY | O_CLOEXEC | O_NOCTTY);
     if (trace->fd < 0) {
         snprintf(why, TRACE_WHY_SIZE, "%s", strerror(errno));
-        trace_close(trace);
-        return NULL;
+        goto failed;
     }
-    if (!index_make(trace, why)) {
-        trace_close(trace);
-        return NULL;
-    }
+    if (!index_make(trace, why))
+        goto failed;
     cursors_fill(trace);
     return trace;
+
+failed:
+    trace_close(trace);
+    return NULL;
 }
 
 static void cursors_close(struct trace *trace)
