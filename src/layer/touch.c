@@ -128,7 +128,8 @@ void am_touch_watch(struct am_bytes *bytes)
         !bytes->has_pages)
         return;
     bytes->is_watched = true;
-    TAILQ_INSERT_TAIL(&touch.watched, am_bytes_get(bytes), watched_link);
+    am_bytes_get(bytes);
+    TAILQ_INSERT_TAIL(&touch.watched, bytes, watched_link);
 }
 
 void am_touch_forget(struct am_bytes *bytes)
