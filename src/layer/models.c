@@ -23,6 +23,31 @@
 #include "layer/order.h"
 #include "layer/waits.h"
 
+/* What a captured call is noted as; a record of an event or notify, or a wait, is a signal. */
+enum capture_type { CAPTURE_ACCESS, CAPTURE_SIGNAL, CAPTURE_VALUE, CAPTURE_FUNCTION };
+
+static const struct capture {
+    enum capture_type type;
+    enum am_object_kind kind;
+    bool is_wait;
+    uint16_t handle; /* its offset in the arguments */
+} captures[AM_API_COUNT] = {
+#define SIGNAL(function_, argument_, kind_, is_wait_) \
+    [AM_API_##function_] = {CAPTURE_SIGNAL, kind_, is_wait_, \
+                            offsetof(struct am_args_##function_, argument_)}
+    SIGNAL(aclrtRecordEvent, event, AM_OBJECT_EVENT, false),
+    SIGNAL(aclrtRecordEventWithFlag, event, AM_OBJECT_EVENT, false),
+    SIGNAL(aclrtStreamWaitEvent, event, AM_OBJECT_EVENT, true),
+    SIGNAL(aclrtStreamWaitEventWithTimeout, event, AM_OBJECT_EVENT, true),
+    SIGNAL(aclrtStreamWaitEventWithFlag, event, AM_OBJECT_EVENT, true),
+    SIGNAL(aclrtRecordNotify, notify, AM_OBJECT_NOTIFY, false),
+    SIGNAL(aclrtWaitAndResetNotify, notify, AM_OBJECT_NOTIFY, true),
+    [AM_API_aclrtValueWrite] = {CAPTURE_VALUE},
+    [AM_API_aclrtValueWait] = {CAPTURE_VALUE},
+    [AM_API_aclrtLaunchHostFunc] = {CAPTURE_FUNCTION},
+    [AM_API_aclrtLaunchCallback] = {CAPTURE_FUNCTION},
+};
+
 static TAILQ_HEAD(, am_model) models = TAILQ_HEAD_INITIALIZER(models);
 static size_t n_captures; /* under way, and streams that are bound to a model */
 static size_t n_waited;   /* lanes with is_waited */
@@ -183,50 +208,18 @@ static void ranges_note(struct am_call *call, struct task *task)
     }
 }
 
-static bool is_notify(enum am_api_id id)
-{
-    return id == AM_API_aclrtRecordNotify || id == AM_API_aclrtWaitAndResetNotify;
-}
-
-/* The event or notify of the call; NULL: none. */
+/* The event or notify of the call. */
 static const void *handle_of(const struct am_call *call)
 {
-    switch (call->id) {
-    case AM_API_aclrtRecordEvent:
-    case AM_API_aclrtRecordEventWithFlag:
-        return ((const struct am_args_aclrtRecordEvent *)call->args)->event;
-    case AM_API_aclrtStreamWaitEvent:
-    case AM_API_aclrtStreamWaitEventWithTimeout:
-    case AM_API_aclrtStreamWaitEventWithFlag:
-        return ((const struct am_args_aclrtStreamWaitEvent *)call->args)->event;
-    case AM_API_aclrtRecordNotify:
-        return ((const struct am_args_aclrtRecordNotify *)call->args)->notify;
-    case AM_API_aclrtWaitAndResetNotify:
-        return ((const struct am_args_aclrtWaitAndResetNotify *)call->args)->notify;
-    default:
-        return NULL;
-    }
-}
-
-static enum am_object_kind kind_of(const struct am_call *call)
-{
-    return is_notify(call->id) ? AM_OBJECT_NOTIFY : AM_OBJECT_EVENT;
+    return *(void *const *)((const char *)call->args + captures[call->id].handle);
 }
 
 static struct am_signal *signal_of(const struct am_call *call)
 {
-    const void *handle = handle_of(call);
-    struct am_object *object =
-        handle != NULL ? am_handle_find(kind_of(call), handle) : NULL;
+    const struct am_object *object =
+        am_handle_find(captures[call->id].kind, handle_of(call));
 
     return object != NULL && !object->is_freed ? object->signal : NULL;
-}
-
-static bool is_wait(enum am_api_id id)
-{
-    return id == AM_API_aclrtStreamWaitEvent ||
-           id == AM_API_aclrtStreamWaitEventWithTimeout ||
-           id == AM_API_aclrtStreamWaitEventWithFlag;
 }
 
 static bool is_external(const struct am_call *call)
@@ -238,6 +231,12 @@ static bool is_external(const struct am_call *call)
         return ((const struct am_args_aclrtStreamWaitEventWithFlag *)call->args)->flag ==
                ACL_EVENT_WAIT_EXTERNAL;
     return false;
+}
+
+/* Whether a record or a wait has an effect outside of the model. */
+static bool is_outside(const struct am_call *call)
+{
+    return captures[call->id].kind == AM_OBJECT_NOTIFY || is_external(call);
 }
 
 /* The capture whose stream recorded the event last; NULL: none that is under way. */
@@ -275,7 +274,7 @@ void am_capture_find(struct am_call *call)
     if (call->agent == NULL)
         return;
     am_call_ref_model(call, call->agent->capture);
-    if (call->model == NULL && is_wait(call->id) && !is_external(call))
+    if (call->model == NULL && captures[call->id].is_wait && !is_outside(call))
         am_call_ref_model(call, model_of_signal(signal_of(call))); /* the stream joins */
 }
 
@@ -286,51 +285,37 @@ static struct am_captured_function *called_of(const struct am_call *call)
 
 bool am_capture_before(struct am_call *call)
 {
-    bool is_function =
-        call->id == AM_API_aclrtLaunchHostFunc || call->id == AM_API_aclrtLaunchCallback;
+    const struct capture *capture = &captures[call->id];
 
     if (call->id == AM_API_aclrtLaunchHostFunc)
         call->is_declared = am_access_add(call);
     if (call->model->is_silent ||
-        (call->model->is_branch && is_function && !call->is_declared))
+        (call->model->is_branch && capture->type == CAPTURE_FUNCTION &&
+         !call->is_declared))
         return false;
-    switch (call->id) {
-    case AM_API_aclrtLaunchHostFunc: {
+    if (call->id == AM_API_aclrtLaunchHostFunc) {
         struct am_args_aclrtLaunchHostFunc *a =
             (struct am_args_aclrtLaunchHostFunc *)call->args;
 
         call->value = (uintptr_t)am_captured_function_make(&a->fn, &a->args, 0, true,
                                                            call->is_declared);
-        return false;
-    }
-    case AM_API_aclrtLaunchCallback: {
+    } else if (call->id == AM_API_aclrtLaunchCallback) {
         struct am_args_aclrtLaunchCallback *a =
             (struct am_args_aclrtLaunchCallback *)call->args;
 
         call->value = (uintptr_t)am_captured_function_make(
             &a->fn, &a->userData, call->agent->reporter,
             a->blockType == ACL_CALLBACK_BLOCK, false);
-        return false;
-    }
-    case AM_API_aclrtValueWrite:
-    case AM_API_aclrtValueWait:
-        am_call_add_range(call,
-                          ((const struct am_args_aclrtValueWrite *)call->args)->devAddr,
-                          8, call->id == AM_API_aclrtValueWrite, "devAddr");
-        return false;
-    default:
-        if (handle_of(call) == NULL)
-            return true;
-        (void)am_handle_use(call, kind_of(call), handle_of(call),
-                            is_notify(call->id) ? "notify" : "event");
-        return false;
-    }
-}
+    } else if (capture->type == CAPTURE_VALUE) {
+        AM_ARGS(aclrtValueWrite);
 
-/* Whether a record or a wait has an effect outside of the model. */
-static bool is_outside(const struct am_call *call)
-{
-    return is_notify(call->id) || is_external(call);
+        am_call_add_range(call, a->devAddr, 8, call->id == AM_API_aclrtValueWrite,
+                          "devAddr");
+    } else if (capture->type == CAPTURE_SIGNAL) {
+        (void)am_handle_use(call, capture->kind, handle_of(call),
+                            am_object_rows[capture->kind].name);
+    }
+    return capture->type == CAPTURE_ACCESS;
 }
 
 /*
@@ -342,7 +327,8 @@ static void outside_note(struct am_call *call, struct am_signal *signal)
     const struct am_model *model = call->model;
 
     signal->is_shared |=
-        model->is_branch || model->is_silent || (is_wait(call->id) && is_external(call));
+        model->is_branch || model->is_silent ||
+        (captures[call->id].is_wait && captures[call->id].kind == AM_OBJECT_EVENT);
 }
 
 static void record_note(struct am_call *call, struct am_signal *signal)
@@ -389,7 +375,7 @@ static void signal_note(struct am_call *call)
         outside_note(call, signal);
     if (call->model->is_silent)
         return;
-    if (is_wait(call->id) || call->id == AM_API_aclrtWaitAndResetNotify)
+    if (captures[call->id].is_wait)
         wait_note(call, signal);
     else
         record_note(call, signal);
@@ -432,53 +418,36 @@ static void function_note(struct am_call *call)
 }
 
 /* What a branch does may not happen: no order follows from it. */
-static bool is_noted(const struct am_call *call)
+static bool is_unknown(const struct am_call *call)
 {
-    switch (call->id) {
-    case AM_API_aclrtValueWrite:
-    case AM_API_aclrtValueWait:
-        return !call->model->is_branch;
-    case AM_API_aclrtLaunchHostFunc:
-    case AM_API_aclrtLaunchCallback:
-        return !call->model->is_branch || call->is_declared;
-    default:
-        return true;
-    }
+    return call->model->is_branch && !call->is_declared &&
+           captures[call->id].type != CAPTURE_ACCESS;
 }
 
 static void task_note(struct am_call *call)
 {
-    if (!is_noted(call)) {
+    if (is_unknown(call))
         task_add(call, TASK_UNKNOWN);
-        return;
-    }
-    switch (call->id) {
-    case AM_API_aclrtValueWrite:
-    case AM_API_aclrtValueWait:
+    else if (captures[call->id].type == CAPTURE_VALUE)
         value_note(call);
-        break;
-    case AM_API_aclrtLaunchHostFunc:
-    case AM_API_aclrtLaunchCallback:
+    else if (captures[call->id].type == CAPTURE_FUNCTION)
         function_note(call);
-        break;
-    default:
+    else
         access_note(call);
-    }
 }
 
 void am_capture_after(struct am_call *call)
 {
-    bool is_function =
-        call->id == AM_API_aclrtLaunchHostFunc || call->id == AM_API_aclrtLaunchCallback;
+    enum capture_type type = captures[call->id].type;
 
     /* Another thread may have ended the capture during the call. */
-    if (call->rc == ACL_SUCCESS && handle_of(call) != NULL &&
+    if (call->rc == ACL_SUCCESS && type == CAPTURE_SIGNAL &&
         (call->model->is_captured || call->model->is_silent))
         signal_note(call);
     else if (call->rc == ACL_SUCCESS && call->model->is_captured &&
              !call->model->is_silent)
         task_note(call);
-    if (is_function && call->rc != ACL_SUCCESS)
+    if (type == CAPTURE_FUNCTION && call->rc != ACL_SUCCESS)
         am_captured_function_free(called_of(call));
     if (call->work != NULL)
         am_work_drop(call->work);
