@@ -9,12 +9,14 @@
 #include "base/util.h"
 #include "pool/internal.h"
 
-static aclError own_open(aclmem_pool *pool, struct pool_block *block)
+static aclError own_open_locked(aclmem_pool *pool, struct pool_block *block)
 {
     aclrtPhysicalMemProp memory = pool_memory(pool->device);
     void *addr;
     aclError rc;
 
+    if (pool_held_locked(pool) + block->size > pool->limit)
+        return ACL_ERROR_RT_MEMORY_ALLOCATION;
     AM_TRY(aclrtMallocPhysical(&block->handle, block->size, &memory, 0));
     rc = aclrtReserveMemAddress(&addr, block->size, 0, NULL, 1);
     if (rc != ACL_SUCCESS)
@@ -33,16 +35,13 @@ err_handle:
 }
 
 /* Makes room below the limit, and on the device, as far as idle pages do. */
-static aclError own_open_locked(aclmem_pool *pool, struct pool_block *block)
+static aclError own_place_locked(aclmem_pool *pool, struct pool_block *block)
 {
     struct am_fit_use wait;
-    aclError rc;
+    aclError rc = own_open_locked(pool, block);
 
-    if (pool_held_locked(pool) + block->size <= pool->limit) {
-        rc = own_open(pool, block);
-        if (rc != ACL_ERROR_RT_MEMORY_ALLOCATION)
-            return rc;
-    }
+    if (rc != ACL_ERROR_RT_MEMORY_ALLOCATION)
+        return rc;
     pool_flush_locked(pool, true);
     pool_own_reap_locked(pool);
     rc = am_fit_trim(pool->fit, 0, &wait);
@@ -51,10 +50,7 @@ static aclError own_open_locked(aclmem_pool *pool, struct pool_block *block)
         if (rc == ACL_SUCCESS)
             rc = am_fit_trim(pool->fit, 0, &wait);
     }
-    AM_TRY(rc);
-    if (pool_held_locked(pool) + block->size > pool->limit)
-        return ACL_ERROR_RT_MEMORY_ALLOCATION;
-    return own_open(pool, block);
+    return rc == ACL_SUCCESS ? own_open_locked(pool, block) : rc;
 }
 
 aclError pool_own_malloc(aclmem_pool *pool, size_t size, aclrtStream stream, uint32_t tag,
@@ -79,11 +75,11 @@ aclError pool_own_malloc(aclmem_pool *pool, size_t size, aclrtStream stream, uin
         return rc;
     }
     pthread_mutex_lock(&pool->lock);
-    rc = own_open_locked(pool, block);
+    rc = own_place_locked(pool, block);
     for (unsigned i = 0; i < 8 && rc == ACL_ERROR_RT_MEMORY_ALLOCATION; i++) {
         if (!pool_call_back_locked(pool, size))
             break;
-        rc = own_open_locked(pool, block);
+        rc = own_place_locked(pool, block);
     }
     if (rc == ACL_SUCCESS) {
         LIST_INSERT_HEAD(&pool->own, block, own);
