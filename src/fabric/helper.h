@@ -202,8 +202,9 @@ void am_peer_send(struct am_peer *peer, struct am_frame *frame);
 void am_peer_fail(struct am_peer *peer, const char *why);
 /* am_peer.action is done after the events of this iteration. */
 void am_peer_settle(struct am_peer *peer);
-/* "machine a (10.0.0.1), process 7", as far as it is known. */
-const char *am_peer_name(const struct am_peer *peer, char *text, size_t size);
+/* A request of the program for an exporter's memory fails. */
+void am_peer_refuse(const struct am_peer *peer, uint32_t request, int32_t status,
+                    const char *why);
 /* Work that is due by the clock, and peers that failed. */
 void am_peer_tick(uint64_t now);
 void am_peer_sweep(void);

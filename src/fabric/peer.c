@@ -15,14 +15,6 @@
 
 AM_TREE(am_peer_imports, am_peer_import, node, number)
 
-static void import_refuse(struct am_peer_import *import, int32_t status, const char *why)
-{
-    char name[192];
-
-    am_helper_refuse(import->request, status, "%s: %s",
-                     am_peer_name(import->peer, name, sizeof name), why);
-}
-
 static void import_free(struct am_peer_import *import)
 {
     struct am_peer *peer = import->peer;
@@ -319,8 +311,8 @@ static void grant_take(struct am_peer *peer, const struct am_frame *frame)
     }
     am_conn_work_end(&peer->conn, am_clock());
     if (frame->grant.status != ACL_SUCCESS) {
-        import_refuse(
-            import, frame->grant.status,
+        am_peer_refuse(
+            peer, import->request, frame->grant.status,
             frame->grant.status == ACL_ERROR_RT_NO_PERMISSION
                 ? "it does not export this memory to this process: the memory was "
                   "freed, or this process is not on the list; the exporter calls "
@@ -437,7 +429,7 @@ void am_peer_refuse_all(struct am_peer *peer)
         next = LIST_NEXT(import, next);
         if (import->is_replied || import_renew(import))
             continue;
-        import_refuse(import, ACL_ERROR_RT_IPC_ERROR, peer->why);
+        am_peer_refuse(peer, import->request, ACL_ERROR_RT_IPC_ERROR, peer->why);
         import_free(import);
     }
 }

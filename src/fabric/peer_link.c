@@ -22,13 +22,12 @@
 
 AM_TREE_BYTES(am_peer_tree, am_peer, node, place)
 
-const char *am_peer_name(const struct am_peer *peer, char *text, size_t size)
+void am_peer_refuse(const struct am_peer *peer, uint32_t request, int32_t status,
+                    const char *why)
 {
-    int32_t pid = peer->is_server ? peer->who.pid : peer->place.pid;
-
-    snprintf(text, size, "machine %s (%s), process %d",
-             peer->who.host[0] != '\0' ? peer->who.host : "unknown", peer->address, pid);
-    return text;
+    am_helper_refuse(request, status, "machine %s (%s), process %d: %s",
+                     peer->who.host[0] != '\0' ? peer->who.host : "unknown",
+                     peer->address, peer->place.pid, why);
 }
 
 /* ---- the end of a connection ---- */

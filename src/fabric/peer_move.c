@@ -57,12 +57,10 @@ static void doorbell_ring(const struct am_peer_move *move)
 static void move_end(struct am_peer_move *move, bool has_failed)
 {
     struct am_peer_import *import = move->import;
-    char name[192];
 
     if (has_failed)
-        am_helper_refuse(move->request, ACL_ERROR_RT_IPC_ERROR, "%s: %s",
-                         am_peer_name(import->peer, name, sizeof name),
-                         import->peer->why);
+        am_peer_refuse(import->peer, move->request, ACL_ERROR_RT_IPC_ERROR,
+                       import->peer->why);
     else
         doorbell_ring(move);
     free(move);
