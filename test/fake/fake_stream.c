@@ -62,6 +62,15 @@ static void free_stream_locked(struct fake_stream *stream)
     free(stream);
 }
 
+/* Streams of other devices may wait for the record. */
+static void wake_engines_locked(void)
+{
+    for (int i = 0; i < fake.n_devices; i++) {
+        if (fake.contexts[i].has_threads)
+            pthread_cond_broadcast(&fake.contexts[i].work);
+    }
+}
+
 /* Takes the first op out; it was done, or never will be. */
 static void end_op_locked(struct fake_stream *stream, bool was_done)
 {
@@ -71,6 +80,7 @@ static void end_op_locked(struct fake_stream *stream, bool was_done)
     if (op->kind == FAKE_RECORD && was_done) {
         op->record->is_done = true;
         clock_gettime(CLOCK_MONOTONIC, &op->record->at);
+        wake_engines_locked();
     }
     fake_record_put_locked(op->record);
     if (op->ret_done)

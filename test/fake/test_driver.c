@@ -341,6 +341,38 @@ static void an_export_under_copies_loses_nothing(void **state)
     }
 }
 
+static void wait_until_open(void *arg)
+{
+    while (!atomic_load((atomic_bool *)arg))
+        sched_yield();
+}
+
+/* The other device has nothing to do when the record is made. */
+static void a_record_wakes_a_stream_of_another_device(void **state)
+{
+    atomic_bool is_open = false;
+    CUstream recorder, waiter, other;
+    CUevent event;
+
+    assert_cu_ok(cuStreamCreateWithPriority(&recorder, CU_STREAM_NON_BLOCKING, 0));
+    assert_cu_ok(cuEventCreate(&event, CU_EVENT_DISABLE_TIMING));
+    assert_cu_ok(cuLaunchHostFunc(recorder, wait_until_open, &is_open));
+    assert_cu_ok(cuEventRecord(event, recorder));
+    use(1);
+    assert_cu_ok(cuStreamCreateWithPriority(&waiter, CU_STREAM_NON_BLOCKING, 0));
+    assert_cu_ok(cuStreamCreateWithPriority(&other, CU_STREAM_NON_BLOCKING, 0));
+    assert_cu_ok(cuStreamWaitEvent(waiter, event, 0));
+    assert_cu_ok(cuLaunchHostFunc(other, wait_until_open, &(atomic_bool){true}));
+    assert_cu_ok(cuStreamSynchronize(other));
+    atomic_store(&is_open, true);
+    assert_cu_ok(cuStreamSynchronize(waiter));
+    assert_cu_ok(cuStreamDestroy_v2(waiter));
+    assert_cu_ok(cuStreamDestroy_v2(other));
+    use(0);
+    assert_cu_ok(cuStreamDestroy_v2(recorder));
+    assert_cu_ok(cuEventDestroy_v2(event));
+}
+
 int main(void)
 {
 #define fake_claim(f_) cmocka_unit_test_setup_teardown(f_, begin, end)
@@ -355,6 +387,7 @@ int main(void)
         fake_claim(a_peer_needs_a_right_or_the_owners_context),
         fake_claim(handles_cost_no_descriptors),
         fake_claim(an_export_under_copies_loses_nothing),
+        fake_claim(a_record_wakes_a_stream_of_another_device),
     };
 
     return cmocka_run_group_tests(claims, NULL, NULL);
