@@ -485,6 +485,26 @@ static void threads_replay_one_model(void **state)
     end_model(shared);
 }
 
+static void a_launched_record_ends_a_wait_of_a_model_that_runs(void **state)
+{
+    aclrtEvent event;
+    aclmdlRI model;
+
+    assert_acl_ok(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC));
+    capture();
+    assert_acl_ok(
+        aclrtStreamWaitEventWithFlag(s.stream[0], event, 0, ACL_EVENT_WAIT_EXTERNAL));
+    model = end_capture(s.stream[0]);
+    assert_acl_ok(aclmdlRIExecuteAsync(model, s.stream[0]));
+    fake_cuda_hold(true);
+    assert_acl_ok(aclrtMemsetAsync(device_part(0), SMALL, 1, SMALL, s.stream[1]));
+    assert_acl_ok(aclrtRecordEvent(event, s.stream[1]));
+    fake_cuda_hold(false);
+    assert_acl_ok(aclrtSynchronizeStream(s.stream[0]));
+    assert_acl_ok(aclmdlRIDestroy(model));
+    assert_acl_ok(aclrtDestroyEvent(event));
+}
+
 #define replay_claim(f_) cmocka_unit_test_setup_teardown(f_, begin, end)
 
 int main(void)
@@ -507,6 +527,7 @@ int main(void)
         replay_claim(a_batch_that_the_driver_refuses_is_launched_copy_by_copy),
         replay_claim(a_copy_that_fails_fails_the_replay),
         replay_claim(threads_replay_one_model),
+        replay_claim(a_launched_record_ends_a_wait_of_a_model_that_runs),
         /* the last one: */
         replay_claim(a_lost_device_fails_the_replay),
     };

@@ -378,7 +378,7 @@ aclError am_event_record(struct am_event *event, struct am_stream *stream,
     AM_TRY(am_event_task_make(&am_event_record_ops, event, stream, &et));
     AM_TRY(am_stream_submit(stream, &et->task));
     event->was_recorded = true;
-    if (stream->queue.device != NULL && is_plain(event))
+    if (stream->queue.device != NULL) /* waits that came before a launched record */
         event_wake(event);
     return ACL_SUCCESS;
 }
