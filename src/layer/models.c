@@ -234,9 +234,10 @@ static bool is_external(const struct am_call *call)
 }
 
 /* Whether a record or a wait has an effect outside of the model. */
-static bool is_outside(const struct am_call *call)
+static bool is_outside(const struct am_call *call, const struct am_signal *signal)
 {
-    return captures[call->id].kind == AM_OBJECT_NOTIFY || is_external(call);
+    return captures[call->id].kind == AM_OBJECT_NOTIFY || is_external(call) ||
+           (signal != NULL && signal->is_external);
 }
 
 /* The capture whose stream recorded the event last; NULL: none that is under way. */
@@ -274,7 +275,8 @@ void am_capture_find(struct am_call *call)
     if (call->agent == NULL)
         return;
     am_call_ref_model(call, call->agent->capture);
-    if (call->model == NULL && captures[call->id].is_wait && !is_outside(call))
+    if (call->model == NULL && captures[call->id].is_wait &&
+        !is_outside(call, signal_of(call)))
         am_call_ref_model(call, model_of_signal(signal_of(call))); /* the stream joins */
 }
 
@@ -334,7 +336,7 @@ static void outside_note(struct am_call *call, struct am_signal *signal)
 static void record_note(struct am_call *call, struct am_signal *signal)
 {
     struct task *task =
-        task_add(call, is_outside(call) ? TASK_RECORD_SIGNAL : TASK_RECORD);
+        task_add(call, is_outside(call, signal) ? TASK_RECORD_SIGNAL : TASK_RECORD);
 
     if (task == NULL)
         return;
@@ -355,7 +357,7 @@ static void wait_note(struct am_call *call, struct am_signal *signal)
         lane_add(call->model, call->agent);
     if (call->agent->capture == NULL)
         return; /* no memory */
-    task = task_add(call, is_outside(call)                         ? TASK_WAIT_SIGNAL
+    task = task_add(call, is_outside(call, signal)                 ? TASK_WAIT_SIGNAL
                           : signal->capture == call->model->handle ? TASK_WAIT
                                                                    : TASK_UNKNOWN);
     if (task == NULL)
@@ -371,7 +373,7 @@ static void signal_note(struct am_call *call)
 
     if (signal == NULL)
         return;
-    if (is_outside(call))
+    if (is_outside(call, signal))
         outside_note(call, signal);
     if (call->model->is_silent)
         return;

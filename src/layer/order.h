@@ -110,6 +110,7 @@ struct am_signal {
     bool is_shared;   /* with work that is not seen: the order behind it is unknown */
     bool is_set;      /* of a notify */
     bool lacks_sync;  /* of an event made without ACL_EVENT_SYNC */
+    bool is_external; /* of an event made with ACL_EVENT_EXTERNAL */
     uint64_t stream;  /* of the record that was queued last */
     struct am_record *record; /* of an event: what a wait is for; NULL: nothing yet */
     struct am_record *last;   /* the record that was queued last; NULL: none */

@@ -293,9 +293,11 @@ AM_AFTER(event, aclrtCreateEventWithFlag)
 {
     struct am_signal *signal = signal_made(call, AM_OBJECT_EVENT, a->event);
 
-    if (signal != NULL && call->id == AM_API_aclrtCreateEventWithFlag)
-        signal->lacks_sync = !(
-            a->flag & (ACL_EVENT_SYNC | ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_EXTERNAL));
+    if (signal == NULL || call->id != AM_API_aclrtCreateEventWithFlag)
+        return;
+    signal->lacks_sync =
+        !(a->flag & (ACL_EVENT_SYNC | ACL_EVENT_DEVICE_USE_ONLY | ACL_EVENT_EXTERNAL));
+    signal->is_external = a->flag & ACL_EVENT_EXTERNAL;
 }
 
 AM_AFTER(event_ex, aclrtCreateEventExWithFlag)

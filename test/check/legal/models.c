@@ -115,13 +115,13 @@ static void notify_between_models(bool is_fixed)
     MUST(aclmdlRIDestroy(other));
 }
 
-static void model_waits_for_event(aclrtEvent event)
+static void model_waits_for_event(aclrtEvent event, uint32_t flag)
 {
     aclmdlRI model;
 
     begin();
     capture_begin();
-    MUST(aclrtStreamWaitEventWithFlag(t.inside, event, 0, ACL_EVENT_WAIT_EXTERNAL));
+    MUST(aclrtStreamWaitEventWithFlag(t.inside, event, 0, flag));
     block_read(t.inside);
     model = capture_end();
     for (int i = 0; i < ROUNDS; i++) {
@@ -138,9 +138,28 @@ static void event_that_a_model_waits_for(bool is_fixed)
     aclrtEvent event;
 
     MUST(aclrtCreateEventWithFlag(&event, ACL_EVENT_EXTERNAL));
-    model_waits_for_event(event);
+    model_waits_for_event(event, ACL_EVENT_WAIT_DEFAULT);
     MUST(aclrtCreateEventExWithFlag(&event, ACL_EVENT_SYNC));
-    model_waits_for_event(event);
+    model_waits_for_event(event, ACL_EVENT_WAIT_EXTERNAL);
+}
+
+static void event_that_a_model_records(bool is_fixed)
+{
+    aclrtEvent event;
+    aclmdlRI model;
+
+    MUST(aclrtCreateEventWithFlag(&event, ACL_EVENT_EXTERNAL));
+    begin();
+    capture_begin();
+    block_set(t.inside);
+    MUST(aclrtRecordEvent(event, t.inside));
+    model = capture_end();
+    MUST(aclmdlRIExecuteAsync(model, t.inside));
+    MUST(aclrtStreamWaitEvent(t.outside, event));
+    block_read(t.outside);
+    MUST(aclrtSynchronizeStream(t.outside));
+    end(model);
+    MUST(aclrtDestroyEvent(event));
 }
 
 /* A branch that runs records the notify. */
@@ -198,6 +217,7 @@ const struct bug legal_models[] = {
     LEGAL("notify_that_a_model_waits_for", notify_that_a_model_waits_for),
     LEGAL("notify_between_models", notify_between_models),
     LEGAL("event_that_a_model_waits_for", event_that_a_model_waits_for),
+    LEGAL("event_that_a_model_records", event_that_a_model_records),
     LEGAL("notify_of_a_branch", notify_of_a_branch),
     LEGAL("notify_of_a_built_model", notify_of_a_built_model),
     {.name = NULL},
