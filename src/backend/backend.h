@@ -118,10 +118,10 @@ static inline struct am_cursor am_cursor_at(const struct am_span *list, size_t a
 struct am_lane;
 struct am_mark;
 
-/* One of several copies and fills that are launched together. */
+/* A copy or fill that is launched, alone or together with others. */
 struct am_step {
-    const struct am_span *dst; /* lists, from their first byte on */
-    const struct am_span *src; /* NULL: a fill */
+    struct am_cursor dst;
+    struct am_cursor src; /* no span: a fill */
     size_t size;
     uint32_t value; /* as of fill() */
     unsigned width;
@@ -242,11 +242,6 @@ struct am_backend_ops {
      */
     aclError (*lane_open)(int32_t driver, unsigned priority, struct am_lane **ret_lane);
     void (*lane_close)(struct am_lane *lane);
-    aclError (*lane_copy)(struct am_lane *lane, const struct am_span *dst, size_t dst_at,
-                          const struct am_span *src, size_t src_at, size_t size,
-                          uint64_t *ret_number);
-    aclError (*lane_fill)(struct am_lane *lane, const struct am_span *dst, size_t size,
-                          uint32_t value, unsigned width, uint64_t *ret_number);
     /*
      * All of the steps, in one launch.  On a failure *ret_failed is the step that failed, and
      * nothing is under way any more.

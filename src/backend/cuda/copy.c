@@ -1,7 +1,7 @@
 /*
  * Copies and fills that are done when the call returns.
  *
- * Both sides are lists of spans, walked in pieces (walk.c).  Each step hands the shorter
+ * Both sides are lists of spans, walked in pieces (walk.c).  Each round hands the shorter
  * of two pieces to the driver; at the end the call waits for the stream.  Until then
  * the copy has all memory of GPUs acquired (mem.c).
  *
@@ -146,23 +146,23 @@ static aclError plain_copy(struct cuda_course *course, const struct cuda_piece *
 }
 
 static aclError plain_fill(struct cuda_course *course, const struct cuda_piece *to,
-                           size_t size, const struct cuda_value *value)
+                           size_t size, const struct am_step *step)
 {
-    size_t n = size / value->width;
+    size_t n = size / step->width;
     CUresult rc;
 
     if (to->gpu == NULL) {
-        if (value->width == 4)
-            wmemset((wchar_t *)to->at, (wchar_t)value->value, n);
+        if (step->width == 4)
+            wmemset((wchar_t *)to->at, (wchar_t)step->value, n);
         else
-            memset((void *)to->at, (int)value->value, n);
+            memset((void *)to->at, (int)step->value, n);
         return ACL_SUCCESS;
     }
     AM_TRY(course_use(course, to->gpu));
-    if (value->width == 4)
-        rc = cu.cuMemsetD32Async(to->at, value->value, n, course->stream);
+    if (step->width == 4)
+        rc = cu.cuMemsetD32Async(to->at, step->value, n, course->stream);
     else
-        rc = cu.cuMemsetD8Async(to->at, (unsigned char)value->value, n, course->stream);
+        rc = cu.cuMemsetD8Async(to->at, (unsigned char)step->value, n, course->stream);
     return cuda_result(rc, to->gpu, "a fill", size);
 }
 
@@ -182,16 +182,16 @@ static aclError piece_show(struct cuda_piece *piece, CUdeviceptr *ret_alias)
 /* One piece, which is mapped; from: NULL for a fill. */
 static aclError piece_run(struct cuda_course *course, const struct cuda_piece *to,
                           const struct cuda_piece *from, size_t size,
-                          const struct cuda_value *value)
+                          const struct am_step *step)
 {
     return from != NULL ? plain_copy(course, to, from, size)
-                        : plain_fill(course, to, size, value);
+                        : plain_fill(course, to, size, step);
 }
 
 /* The same for pieces that are hidden. */
 static aclError hidden_run(struct cuda_course *course, struct cuda_piece to,
                            const struct cuda_piece *from, size_t size,
-                           const struct cuda_value *value)
+                           const struct am_step *step)
 {
     struct cuda_piece source = from != NULL ? *from : (struct cuda_piece){.size = 0};
     CUdeviceptr from_alias = 0;
@@ -202,7 +202,7 @@ static aclError hidden_run(struct cuda_course *course, struct cuda_piece to,
     if (rc == ACL_SUCCESS)
         rc = piece_show(&source, &from_alias);
     if (rc == ACL_SUCCESS)
-        rc = piece_run(course, &to, from != NULL ? &source : NULL, size, value);
+        rc = piece_run(course, &to, from != NULL ? &source : NULL, size, step);
     end = course_sync(course);
     if (from_alias != 0)
         cuda_alias_close(source.mem, from_alias);
@@ -211,30 +211,33 @@ static aclError hidden_run(struct cuda_course *course, struct cuda_piece to,
     return rc == ACL_SUCCESS ? end : rc;
 }
 
-aclError cuda_sides_run(struct cuda_course *course, struct cuda_sides sides,
-                        const struct cuda_value *value, size_t n_joined)
+aclError cuda_step_run(struct cuda_course *course, const struct am_step *step,
+                       size_t n_joined)
 {
+    struct am_cursor dst = step->dst;
+    struct am_cursor src = step->src;
     struct cuda_piece out = {.size = 0};
     struct cuda_piece in = {.size = 0};
-    const struct cuda_piece *from = sides.from.span != NULL ? &in : NULL;
+    const struct cuda_piece *from = src.span != NULL ? &in : NULL;
+    size_t left = step->size;
     aclError rc = ACL_SUCCESS;
 
-    while (sides.size > 0 && rc == ACL_SUCCESS) {
+    while (left > 0 && rc == ACL_SUCCESS) {
         size_t n;
 
         if (out.size == 0)
-            rc = cuda_piece_take(&sides.to, sides.size, n_joined, &out);
+            rc = cuda_piece_take(&dst, left, n_joined, &out);
         if (rc == ACL_SUCCESS && in.size == 0 && from != NULL)
-            rc = cuda_piece_take(&sides.from, sides.size, n_joined, &in);
+            rc = cuda_piece_take(&src, left, n_joined, &in);
         if (rc != ACL_SUCCESS)
             break;
         n = from != NULL && in.size < out.size ? in.size : out.size;
-        rc = out.is_hidden || in.is_hidden ? hidden_run(course, out, from, n, value)
-                                           : piece_run(course, &out, from, n, value);
+        rc = out.is_hidden || in.is_hidden ? hidden_run(course, out, from, n, step)
+                                           : piece_run(course, &out, from, n, step);
         cuda_piece_advance(&out, n);
         if (from != NULL)
             cuda_piece_advance(&in, n);
-        sides.size -= n;
+        left -= n;
         n_joined = cuda_joined_next(n_joined);
     }
     course_leave(course);
@@ -242,31 +245,29 @@ aclError cuda_sides_run(struct cuda_course *course, struct cuda_sides sides,
 }
 
 /* Until it is done. */
-static aclError sides_do(const struct cuda_sides *sides, const struct cuda_value *value)
+static aclError step_do(const struct am_step *step)
 {
     struct cuda_course course = {.gpu = NULL};
-    size_t n_joined;
     aclError rc;
     aclError end;
 
-    AM_TRY(cuda_sides_acquire(sides));
-    n_joined = cuda_sides_can_join(sides) ? CUDA_JOINED_FIRST : 1;
-    rc = cuda_sides_run(&course, *sides, value, n_joined);
+    AM_TRY(cuda_step_acquire(step));
+    rc = cuda_step_run(&course, step, cuda_step_can_join(step) ? CUDA_JOINED_FIRST : 1);
     end = course_close(&course);
-    cuda_sides_release(sides, 0);
+    cuda_step_release(step, 0);
     return rc == ACL_SUCCESS ? end : rc;
 }
 
 aclError cuda_copy(const struct am_span *dst, size_t dst_at, const struct am_span *src,
                    size_t src_at, size_t size)
 {
-    return sides_do(
-        &(struct cuda_sides){am_cursor_at(dst, dst_at), am_cursor_at(src, src_at), size},
-        NULL);
+    return step_do(&(struct am_step){.dst = am_cursor_at(dst, dst_at),
+                                     .src = am_cursor_at(src, src_at),
+                                     .size = size});
 }
 
 aclError cuda_fill(const struct am_span *dst, size_t size, uint32_t value, unsigned width)
 {
-    return sides_do(&(struct cuda_sides){.to = {dst, 0}, .size = size},
-                    &(struct cuda_value){value, width});
+    return step_do(
+        &(struct am_step){.dst = {dst, 0}, .size = size, .value = value, .width = width});
 }

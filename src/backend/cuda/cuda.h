@@ -77,7 +77,7 @@ static inline struct cuda_mem *cuda_mem(struct am_mem *mem)
     op_(device_choose) op_(bank_free) op_(bank_open) op_(bank_close) op_(mem_create) \
     op_(mem_destroy) op_(reserve) op_(reserve_own) op_(release) op_(map) op_(protect) \
     op_(unmap) op_(pin) op_(unpin) op_(copy) op_(fill) op_(lane_open) op_(lane_close) \
-    op_(lane_copy) op_(lane_fill) op_(lane_steps) op_(lane_mark) op_(lane_wait) \
+    op_(lane_steps) op_(lane_mark) op_(lane_wait) \
     op_(lane_poll) op_(lane_sync) op_(mark_time) op_(mark_sync) op_(mark_ref) op_(mark_put) \
     op_(block) op_(unblock) op_(mem_export) op_(mem_import)
 /* clang-format on */
@@ -204,27 +204,19 @@ void cuda_alias_close(struct am_mem *mem, CUdeviceptr base);
 aclError cuda_pinned_map(void *addr, size_t size, struct am_mem *mem);
 aclError cuda_pinned_unmap(void *addr, size_t size, struct am_mem *mem);
 
-/*
- * walk.c: both sides of a copy, or the one of a fill.
- */
-struct cuda_sides {
-    struct am_cursor to;
-    struct am_cursor from; /* no span: a fill */
-    size_t size;
-};
-
+/* walk.c */
 /* Acquires all device memory of both sides.  Fails if a GPU was lost. */
-aclError cuda_sides_acquire(const struct cuda_sides *sides);
+aclError cuda_step_acquire(const struct am_step *step);
 /*
  * The same for a launch; false, and nothing is acquired, unless all of it is memory of this GPU
  * that is not blocked and is mapped where its span says, or host memory that the driver has
  * locked.
  */
-bool cuda_sides_acquire_for(const struct cuda_sides *sides, const struct cuda_gpu *gpu);
+bool cuda_step_acquire_for(const struct am_step *step, const struct cuda_gpu *gpu);
 /* The memory keeps the number of the launch that uses it; 0: none. */
-void cuda_sides_release(const struct cuda_sides *sides, uint64_t number);
+void cuda_step_release(const struct am_step *step, uint64_t number);
 /* Whether pieces of both sides may be joined: there are several, and their memory is there. */
-bool cuda_sides_can_join(const struct cuda_sides *sides);
+bool cuda_step_can_join(const struct am_step *step);
 
 /* A part of one side: a range of addresses of one GPU, or of the host. */
 struct cuda_piece {
@@ -299,17 +291,11 @@ struct cuda_course {
     bool is_pushed; /* for cuda_leave() */
 };
 
-/* What a fill repeats. */
-struct cuda_value {
-    uint32_t value;
-    unsigned width; /* bytes: 1 or 4 */
-};
-
 /*
- * Hands the copy, or the fill with `value`, to the driver in pieces.  The memory is acquired;
- * n_joined: CUDA_JOINED_FIRST, or 1.
+ * Hands the copy or fill to the driver in pieces.  The memory is acquired; n_joined:
+ * CUDA_JOINED_FIRST, or 1.
  */
-aclError cuda_sides_run(struct cuda_course *course, struct cuda_sides sides,
-                        const struct cuda_value *value, size_t n_joined);
+aclError cuda_step_run(struct cuda_course *course, const struct am_step *step,
+                       size_t n_joined);
 
 #endif

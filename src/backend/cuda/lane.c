@@ -259,25 +259,6 @@ bool cuda_lanes_wait(struct cuda_gpu *gpu, uint64_t number)
 
 /* ---- launching ---- */
 
-static inline bool is_one_piece(const struct am_cursor *cursor, size_t size)
-{
-    return size <= cursor->span->size - cursor->at;
-}
-
-static inline CUdeviceptr address_of(const struct am_cursor *cursor)
-{
-    return (CUdeviceptr)cursor->span->addr + cursor->at;
-}
-
-/* Most copies are one span on each side: the driver's own call and little more. */
-static inline aclError piece_copy(struct am_lane *lane, const struct cuda_sides *sides)
-{
-    CUresult rc = cu.cuMemcpyAsync(address_of(&sides->to), address_of(&sides->from),
-                                   sides->size, lane->stream);
-
-    return cuda_result(rc, lane->gpu, "a copy", sides->size);
-}
-
 /*
  * The end of a launch, before its memory is released: cuda_block() waits until the memory has no
  * user, so it then reads this number or a later one (lane_may_use()).  Returns the number of
@@ -301,49 +282,6 @@ static inline uint64_t lane_launched(struct am_lane *lane, aclError rc)
     return number;
 }
 
-/* Hands the work to the driver, if the lane can do it. */
-AM_HOT static aclError lane_launch(struct am_lane *lane, const struct cuda_sides *sides,
-                                   const struct cuda_value *value, uint64_t *ret_number)
-{
-    struct cuda_course course = {
-        .gpu = lane->gpu, .stream = lane->stream, .is_lane = true};
-    aclError rc;
-
-    AM_TRY(cuda_check(lane->gpu));
-    *ret_number = 0;
-    if (!cuda_sides_acquire_for(sides, lane->gpu))
-        return ACL_SUCCESS;
-    rc = value == NULL && is_one_piece(&sides->to, sides->size) &&
-                 is_one_piece(&sides->from, sides->size)
-             ? piece_copy(lane, sides)
-             : cuda_sides_run(&course, *sides, value, CUDA_JOINED_FIRST);
-    *ret_number = lane_launched(lane, rc);
-    cuda_sides_release(sides, *ret_number);
-    return rc;
-}
-
-AM_HOT aclError cuda_lane_copy(struct am_lane *lane, const struct am_span *dst,
-                               size_t dst_at, const struct am_span *src, size_t src_at,
-                               size_t size, uint64_t *ret_number)
-{
-    return lane_launch(
-        lane,
-        &(struct cuda_sides){am_cursor_at(dst, dst_at), am_cursor_at(src, src_at), size},
-        NULL, ret_number);
-}
-
-aclError cuda_lane_fill(struct am_lane *lane, const struct am_span *dst, size_t size,
-                        uint32_t value, unsigned width, uint64_t *ret_number)
-{
-    *ret_number = 0;
-    if (!cuda_mem_is_device(dst->mem))
-        return cuda_check(lane->gpu);
-    return lane_launch(lane, &(struct cuda_sides){.to = {dst, 0}, .size = size},
-                       &(struct cuda_value){value, width}, ret_number);
-}
-
-/* ---- several steps in one launch ---- */
-
 /* Copies of one span on each side that share no bytes; they are steps in a row. */
 struct batch {
     size_t first; /* its step */
@@ -353,9 +291,14 @@ struct batch {
     size_t sizes[BATCH_MAX];
 };
 
-static inline struct cuda_sides sides_of(const struct am_step *step)
+static inline bool is_one_piece(const struct am_cursor *cursor, size_t size)
 {
-    return (struct cuda_sides){{step->dst, 0}, {step->src, 0}, step->size};
+    return size <= cursor->span->size - cursor->at;
+}
+
+static inline CUdeviceptr address_of(const struct am_cursor *cursor)
+{
+    return (CUdeviceptr)cursor->span->addr + cursor->at;
 }
 
 static CUresult batch_launch_together(struct am_lane *lane, struct batch *batch)
@@ -398,28 +341,36 @@ static aclError batch_launch(struct am_lane *lane, struct batch *batch,
     return ACL_SUCCESS;
 }
 
-/* Launches a step that is not for a batch: a fill, a copy of several spans or with aliases. */
-static aclError step_launch(struct am_lane *lane, const struct am_step *step)
+static inline bool is_one_copy(const struct am_step *step)
+{
+    return step->src.span != NULL && is_one_piece(&step->dst, step->size) &&
+           is_one_piece(&step->src, step->size);
+}
+
+/* Most copies are one span on each side: the driver's own call and little more. */
+static inline aclError step_launch(struct am_lane *lane, const struct am_step *step)
 {
     struct cuda_course course = {
         .gpu = lane->gpu, .stream = lane->stream, .is_lane = true};
-    const struct cuda_value value = {step->value, step->width};
+    CUresult rc;
 
-    return cuda_sides_run(&course, sides_of(step), step->src == NULL ? &value : NULL,
-                          CUDA_JOINED_FIRST);
+    if (!is_one_copy(step))
+        return cuda_step_run(&course, step, CUDA_JOINED_FIRST);
+    rc = cu.cuMemcpyAsync(address_of(&step->dst), address_of(&step->src), step->size,
+                          lane->stream);
+    return cuda_result(rc, lane->gpu, "a copy", step->size);
 }
 
 /* The memory is acquired. */
-static aclError steps_launch(struct am_lane *lane, const struct am_step *steps, size_t n,
-                             size_t *ret_failed)
+AM_COLD static aclError steps_launch(struct am_lane *lane, const struct am_step *steps,
+                                     size_t n, size_t *ret_failed)
 {
     struct batch batch;
 
     batch.n = 0;
     for (size_t i = 0; i < n; i++) {
         const struct am_step *step = &steps[i];
-        bool is_batched = step->src != NULL && !step->may_alias &&
-                          step->size <= step->dst->size && step->size <= step->src->size;
+        bool is_batched = is_one_copy(step) && !step->may_alias;
 
         if (step->is_ordered || !is_batched || batch.n == BATCH_MAX)
             AM_TRY(batch_launch(lane, &batch, ret_failed));
@@ -430,23 +381,21 @@ static aclError steps_launch(struct am_lane *lane, const struct am_step *steps, 
         }
         if (batch.n == 0)
             batch.first = i;
-        batch.dsts[batch.n] = (CUdeviceptr)step->dst->addr;
-        batch.srcs[batch.n] = (CUdeviceptr)step->src->addr;
+        batch.dsts[batch.n] = address_of(&step->dst);
+        batch.srcs[batch.n] = address_of(&step->src);
         batch.sizes[batch.n++] = step->size;
     }
     return batch_launch(lane, &batch, ret_failed);
 }
 
-static bool step_acquire(struct am_lane *lane, const struct am_step *step)
+static inline bool step_acquire(struct am_lane *lane, const struct am_step *step)
 {
-    struct cuda_sides sides = sides_of(step);
-
-    return (step->src != NULL || cuda_mem_is_device(step->dst->mem)) &&
-           cuda_sides_acquire_for(&sides, lane->gpu);
+    return (step->src.span != NULL || cuda_mem_is_device(step->dst.span->mem)) &&
+           cuda_step_acquire_for(step, lane->gpu);
 }
 
-aclError cuda_lane_steps(struct am_lane *lane, const struct am_step *steps, size_t n,
-                         size_t *ret_failed, uint64_t *ret_number)
+AM_HOT aclError cuda_lane_steps(struct am_lane *lane, const struct am_step *steps,
+                                size_t n, size_t *ret_failed, uint64_t *ret_number)
 {
     uint64_t number = 0;
     size_t n_acquired = 0;
@@ -458,14 +407,11 @@ aclError cuda_lane_steps(struct am_lane *lane, const struct am_step *steps, size
     while (n_acquired < n && step_acquire(lane, &steps[n_acquired]))
         n_acquired++;
     if (n_acquired == n) {
-        rc = steps_launch(lane, steps, n, ret_failed);
+        rc = n == 1 ? step_launch(lane, steps) : steps_launch(lane, steps, n, ret_failed);
         number = lane_launched(lane, rc);
     }
-    for (size_t i = 0; i < n_acquired; i++) {
-        struct cuda_sides sides = sides_of(&steps[i]);
-
-        cuda_sides_release(&sides, number);
-    }
+    for (size_t i = 0; i < n_acquired; i++)
+        cuda_step_release(&steps[i], number);
     *ret_number = number;
     return rc;
 }

@@ -15,10 +15,10 @@ struct walk {
     size_t left[2];
 };
 
-static inline struct walk walk_begin(const struct cuda_sides *sides)
+static inline struct walk walk_begin(const struct am_step *step)
 {
-    return (struct walk){{sides->to, sides->from},
-                         {sides->size, sides->from.span != NULL ? sides->size : 0}};
+    return (struct walk){{step->dst, step->src},
+                         {step->size, step->src.span != NULL ? step->size : 0}};
 }
 
 /* The next span, of the destination first; NULL at the end. */
@@ -46,9 +46,9 @@ static inline const struct am_span *walk_next_device(struct walk *walk)
     return span;
 }
 
-static void spans_release(const struct cuda_sides *sides, size_t n, uint64_t number)
+static void spans_release(const struct am_step *step, size_t n, uint64_t number)
 {
-    struct walk walk = walk_begin(sides);
+    struct walk walk = walk_begin(step);
     const struct am_span *span;
 
     for (; n > 0 && (span = walk_next_device(&walk)) != NULL; n--) {
@@ -58,35 +58,35 @@ static void spans_release(const struct cuda_sides *sides, size_t n, uint64_t num
     }
 }
 
-AM_HOT void cuda_sides_release(const struct cuda_sides *sides, uint64_t number)
+AM_HOT void cuda_step_release(const struct am_step *step, uint64_t number)
 {
-    spans_release(sides, SIZE_MAX, number);
+    spans_release(step, SIZE_MAX, number);
 }
 
 /* Acquires all device memory: NULL; or nothing: the memory that is blocked. */
-static struct am_mem *sides_try_acquire(const struct cuda_sides *sides)
+static struct am_mem *step_try_acquire(const struct am_step *step)
 {
-    struct walk walk = walk_begin(sides);
+    struct walk walk = walk_begin(step);
     const struct am_span *span;
 
     for (size_t n = 0; (span = walk_next_device(&walk)) != NULL; n++) {
         if (!cuda_mem_try_acquire(span->mem)) {
-            spans_release(sides, n, 0);
+            spans_release(step, n, 0);
             return span->mem;
         }
     }
     return NULL;
 }
 
-aclError cuda_sides_acquire(const struct cuda_sides *sides)
+aclError cuda_step_acquire(const struct am_step *step)
 {
-    struct walk walk = walk_begin(sides);
+    struct walk walk = walk_begin(step);
     const struct am_span *span;
     struct am_mem *blocked;
 
     while ((span = walk_next_device(&walk)) != NULL)
         AM_TRY(cuda_check(cuda_mem_gpu(span->mem)));
-    while ((blocked = sides_try_acquire(sides)) != NULL)
+    while ((blocked = step_try_acquire(step)) != NULL)
         cuda_mem_await(blocked);
     return ACL_SUCCESS;
 }
@@ -98,9 +98,9 @@ static inline bool span_is_there(const struct am_span *span)
            cuda_mem_is_at(span->mem, (CUdeviceptr)span->addr - span->offset);
 }
 
-static bool sides_are_there(const struct cuda_sides *sides)
+static bool step_is_there(const struct am_step *step)
 {
-    struct walk walk = walk_begin(sides);
+    struct walk walk = walk_begin(step);
     const struct am_span *span;
 
     while ((span = walk_next_device(&walk)) != NULL) {
@@ -120,10 +120,9 @@ AM_COLD static bool is_known(const void *addr)
            type == CU_MEMORYTYPE_HOST;
 }
 
-AM_HOT bool cuda_sides_acquire_for(const struct cuda_sides *sides,
-                                   const struct cuda_gpu *gpu)
+AM_HOT bool cuda_step_acquire_for(const struct am_step *step, const struct cuda_gpu *gpu)
 {
-    struct walk walk = walk_begin(sides);
+    struct walk walk = walk_begin(step);
     const struct am_span *span;
     size_t n = 0;
 
@@ -140,20 +139,20 @@ AM_HOT bool cuda_sides_acquire_for(const struct cuda_sides *sides,
                                   : mem->bank->ops == &am_backend_cuda; /* pinned */
         }
         if (!is_fine) {
-            spans_release(sides, n, 0);
+            spans_release(step, n, 0);
             return false;
         }
     }
     return true;
 }
 
-bool cuda_sides_can_join(const struct cuda_sides *sides)
+bool cuda_step_can_join(const struct am_step *step)
 {
-    bool is_one_each = sides->size <= sides->to.span->size - sides->to.at &&
-                       (sides->from.span == NULL ||
-                        sides->size <= sides->from.span->size - sides->from.at);
+    bool is_one_each =
+        step->size <= step->dst.span->size - step->dst.at &&
+        (step->src.span == NULL || step->size <= step->src.span->size - step->src.at);
 
-    return !is_one_each && sides_are_there(sides);
+    return !is_one_each && step_is_there(step);
 }
 
 /* ---- pieces ---- */

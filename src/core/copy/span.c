@@ -615,28 +615,42 @@ aclError am_transfer_run(const struct am_transfer *transfer)
                                  : rows_each(transfer, backend->copy);
 }
 
+/* The first row, or the fill. */
+static inline struct am_step step_first(const struct am_transfer *transfer)
+{
+    return (struct am_step){
+        .dst = {transfer->to.list, 0},
+        .src = {transfer->width == 0 ? transfer->from.list : NULL, 0},
+        .size = transfer->size,
+        .value = transfer->value,
+        .width = transfer->width,
+    };
+}
+
+static inline bool is_overlapping(const struct am_transfer *transfer)
+{
+    return transfer->width == 0 && !am_transfer_is_across(transfer) &&
+           sides_share(transfer);
+}
+
 AM_HOT aclError am_transfer_launch(const struct am_transfer *transfer,
                                    const struct am_backend_ops *lanes,
                                    struct am_lane *lane, uint64_t *ret_number)
 {
-    struct am_cursor to = {transfer->to.list, 0};
-    struct am_cursor from = {transfer->from.list, 0};
+    struct am_step step = step_first(transfer);
+    size_t failed;
 
     *ret_number = 0;
-    if (transfer->width != 0)
-        return lanes->lane_fill(lane, transfer->to.list, transfer->size, transfer->value,
-                                transfer->width, ret_number);
     /*
      * A partly launched copy is repeated in full, so it must be idempotent: overlapping
      * copies are never launched.
      */
-    if (!am_transfer_is_across(transfer) && sides_share(transfer))
+    if (is_overlapping(transfer))
         return ACL_SUCCESS;
     for (size_t i = 0; i < transfer->n_rows; i++) {
         if (i > 0)
-            row_next(transfer, &to, &from);
-        AM_TRY(lanes->lane_copy(lane, to.span, to.at, from.span, from.at, transfer->size,
-                                ret_number));
+            row_next(transfer, &step.dst, &step.src);
+        AM_TRY(lanes->lane_steps(lane, &step, 1, &failed, ret_number));
         /* The device cannot: all of it is done another way, after what was launched. */
         if (*ret_number == 0)
             return i > 0 ? lanes->lane_sync(lane) : ACL_SUCCESS;
@@ -647,16 +661,9 @@ AM_HOT aclError am_transfer_launch(const struct am_transfer *transfer,
 bool am_transfer_step(const struct am_transfer *transfer, struct am_step *ret_step)
 {
     if (transfer->n_rows != 1 || am_transfer_has(transfer, AM_SPANS_REMOTE) ||
-        (transfer->width == 0 && !am_transfer_is_across(transfer) &&
-         sides_share(transfer)))
+        is_overlapping(transfer))
         return false;
-    *ret_step = (struct am_step){
-        .dst = transfer->to.list,
-        .src = transfer->width == 0 ? transfer->from.list : NULL,
-        .size = transfer->size,
-        .value = transfer->value,
-        .width = transfer->width,
-        .may_alias = am_transfer_has(transfer, AM_SPANS_ALIAS),
-    };
+    *ret_step = step_first(transfer);
+    ret_step->may_alias = am_transfer_has(transfer, AM_SPANS_ALIAS);
     return true;
 }

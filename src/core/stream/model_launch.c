@@ -59,11 +59,11 @@ static struct am_node *step_node(struct am_model *model, size_t step)
     return node;
 }
 
-static bool ranges_share(const struct am_span *a, size_t a_size, const struct am_span *b,
-                         size_t b_size)
+static bool ranges_share(const struct am_cursor *a, size_t a_size,
+                         const struct am_cursor *b, size_t b_size)
 {
-    const char *from = a->addr;
-    const char *to = b->addr;
+    const char *from = (const char *)a->span->addr + a->at;
+    const char *to = (const char *)b->span->addr + b->at;
 
     return from < to + b_size && to < from + a_size;
 }
@@ -71,9 +71,9 @@ static bool ranges_share(const struct am_span *a, size_t a_size, const struct am
 /* Whether one of two copies writes what the other one reads or writes. */
 static bool steps_share(const struct am_step *a, const struct am_step *b)
 {
-    return ranges_share(a->dst, a->size, b->dst, b->size) ||
-           ranges_share(a->dst, a->size, b->src, b->size) ||
-           ranges_share(a->src, a->size, b->dst, b->size);
+    return ranges_share(&a->dst, a->size, &b->dst, b->size) ||
+           ranges_share(&a->dst, a->size, &b->src, b->size) ||
+           ranges_share(&a->src, a->size, &b->dst, b->size);
 }
 
 /* The first execution compares the addresses, which do not change. */
@@ -82,8 +82,8 @@ static void steps_order(struct am_step *steps, size_t n)
     size_t first = 0;
 
     for (size_t i = 0; i < n; i++) {
-        bool is_ordered = i == 0 || steps[i].src == NULL || steps[i - 1].src == NULL ||
-                          i - first == GROUP_MAX;
+        bool is_ordered = i == 0 || steps[i].src.span == NULL ||
+                          steps[i - 1].src.span == NULL || i - first == GROUP_MAX;
 
         for (size_t k = first; k < i && !is_ordered; k++)
             is_ordered = steps_share(&steps[k], &steps[i]);
