@@ -42,10 +42,10 @@ static const struct capture {
     SIGNAL(aclrtStreamWaitEventWithFlag, event, AM_OBJECT_EVENT, true),
     SIGNAL(aclrtRecordNotify, notify, AM_OBJECT_NOTIFY, false),
     SIGNAL(aclrtWaitAndResetNotify, notify, AM_OBJECT_NOTIFY, true),
-    [AM_API_aclrtValueWrite] = {CAPTURE_VALUE},
-    [AM_API_aclrtValueWait] = {CAPTURE_VALUE},
-    [AM_API_aclrtLaunchHostFunc] = {CAPTURE_FUNCTION},
-    [AM_API_aclrtLaunchCallback] = {CAPTURE_FUNCTION},
+    [AM_API_aclrtValueWrite] = {.type = CAPTURE_VALUE},
+    [AM_API_aclrtValueWait] = {.type = CAPTURE_VALUE},
+    [AM_API_aclrtLaunchHostFunc] = {.type = CAPTURE_FUNCTION},
+    [AM_API_aclrtLaunchCallback] = {.type = CAPTURE_FUNCTION},
 };
 
 static TAILQ_HEAD(, am_model) models = TAILQ_HEAD_INITIALIZER(models);
