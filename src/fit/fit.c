@@ -174,7 +174,6 @@ static int alloc(struct am_fit *fit, struct am_fit_request request,
                  struct am_fit_block **ret_block, struct am_fit_use *ret_wait)
 {
     struct am_fit_block *block = block_take(fit);
-    uint64_t n_calls = fit->stats.creates + fit->stats.remaps;
     int rc;
 
     *ret_wait = fit->late = (struct am_fit_use){0};
@@ -201,7 +200,6 @@ static int alloc(struct am_fit *fit, struct am_fit_request request,
     fit->streams |= request.stream;
     fit->stats.live += request.size;
     fit->stats.n_live++;
-    fit->stats.hits += n_calls == fit->stats.creates + fit->stats.remaps;
     *ret_block = block;
     return 0;
 }
@@ -284,7 +282,6 @@ struct am_fit_block *am_fit_alloc_small(struct am_fit *fit, uint64_t size,
     fit->streams |= 1ull << stream;
     fit->stats.live += size;
     fit->stats.n_live++;
-    fit->stats.hits++;
     return block;
 }
 

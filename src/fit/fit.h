@@ -91,19 +91,16 @@ struct am_fit_config {
 struct am_fit_block;
 
 struct am_fit_stats {
-    uint64_t live;      /* bytes in blocks, rounded to the unit */
-    uint64_t n_live;    /* blocks */
-    uint64_t used;      /* pages that a live block touches and that have memory */
-    uint64_t idle;      /* pages mapped with no live block */
-    uint64_t loose;     /* pages mapped nowhere */
-    uint64_t peak_held; /* of used + idle + loose */
+    uint64_t live;   /* bytes in blocks, rounded to the unit */
+    uint64_t n_live; /* blocks */
+    uint64_t used;   /* pages that a live block touches and that have memory */
+    uint64_t idle;   /* pages mapped with no live block */
+    uint64_t loose;  /* pages mapped nowhere */
     uint64_t runs;
     uint64_t creates;
     uint64_t remaps;  /* pages that moved to another place, by calls */
     uint64_t returns; /* pages that moved back to a place that mapped them still */
     uint64_t aliases; /* places that map a page which is behind another place */
-    uint64_t hits;    /* placements that made no call */
-    uint64_t areas;
 };
 
 /* NULL: no memory.  `ops` and `ctx` must stay. */

@@ -56,7 +56,6 @@ struct am_fit_area *am_fit_area_create(struct am_fit *fit, uint64_t size, bool i
         TAILQ_INSERT_TAIL(&fit->areas, area, link);
     else
         TAILQ_INSERT_HEAD(&fit->areas, area, link);
-    fit->stats.areas++;
     return area;
 
 err_pages:
@@ -70,7 +69,6 @@ void am_fit_area_destroy(struct am_fit *fit, struct am_fit_area *area)
 {
     am_fit_gap_remove(fit, &area->head.gap);
     TAILQ_REMOVE(&fit->areas, area, link);
-    fit->stats.areas--;
     fit->ops->release(fit->ctx, area->base, area->size);
     free(area->pages);
     free(area);
@@ -354,8 +352,6 @@ static int frame_create(struct am_fit *fit)
     LIST_INSERT_HEAD(&fit->loose, frame, link);
     fit->stats.loose++;
     fit->stats.creates++;
-    if (am_fit_held(fit) > fit->stats.peak_held)
-        fit->stats.peak_held = am_fit_held(fit);
     return 0;
 }
 
