@@ -561,7 +561,6 @@ AM_BEFORE(unregister, aclrtHostUnregister)
  */
 void am_after_unregister(struct am_call *call)
 {
-    am_waits_end(call);
     if (call->rc != ACL_SUCCESS || call->object == NULL || call->object->is_forgotten)
         return;
     if (call->object->bytes != NULL)

@@ -28,6 +28,7 @@
 #include "layer/shared.h"
 #include "layer/stacks.h"
 #include "layer/thread.h"
+#include "layer/waits.h"
 
 static const struct hook {
     uint16_t effect;
@@ -211,6 +212,7 @@ static void after_alone(struct am_call *call)
     const struct hook *hook = &hooks[call->id];
 
     am_check_lock();
+    am_waits_end(call);
     if (call->rc != ACL_SUCCESS)
         am_models_refused(call);
     if (call->model != NULL)

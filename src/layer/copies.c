@@ -326,7 +326,6 @@ void am_after_work(struct am_call *call)
 {
     struct am_work *work = call->work;
 
-    am_waits_end(call);
     if (work == NULL)
         return;
     if (call->rc != ACL_SUCCESS) {

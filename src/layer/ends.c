@@ -88,7 +88,6 @@ AM_AFTER(destroy_context, aclrtDestroyContext)
     struct am_agent *agent;
     struct am_agent *next;
 
-    am_waits_end(call);
     if (call->rc != ACL_SUCCESS)
         return;
     if (context != NULL && !context->is_freed)
@@ -122,7 +121,6 @@ AM_AFTER(reset_device, aclrtResetDevice)
 {
     int32_t is_active = 1;
 
-    am_waits_end(call);
     am_check.n_resetting--;
     if (call->rc != ACL_SUCCESS ||
         am_check.below->aclrtGetPrimaryCtxState(a->deviceId, NULL, &is_active) !=
@@ -155,7 +153,6 @@ void am_after_finalize(struct am_call *call)
     bool is_down = am_api_top == &am_api_down;
     uint64_t serial = is_down ? UINT64_MAX : call->value;
 
-    am_waits_end(call);
     am_check.n_stopping--;
     if (call->rc != ACL_SUCCESS || (!is_down && call->era == am_check.era))
         return;

@@ -58,6 +58,7 @@ struct am_agent;
 struct am_signal;
 struct am_work;
 struct am_record;
+struct am_wait;
 struct am_uses;
 struct am_model;
 
@@ -129,6 +130,7 @@ struct am_call {
     struct am_model *model; /* of the capture that its work goes into; NULL: none */
     const struct am_site *captured; /* of a task of a replay, else NULL */
     struct am_record *record;       /* that the call waits for; with a reference */
+    struct am_wait *wait;           /* waits.c: while the call waits */
     struct am_finding *finding;     /* is reported when the result is known */
 };
 

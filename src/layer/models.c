@@ -641,7 +641,6 @@ void am_after_destroy_model(struct am_call *call)
 {
     struct am_object *object = call->object;
 
-    am_waits_end(call);
     if (call->rc != ACL_SUCCESS || object == NULL || object->is_freed)
         return;
     am_model_end(object->model);

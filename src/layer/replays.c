@@ -291,7 +291,6 @@ AM_AFTER(execute, aclmdlRIExecuteAsync)
 
 void am_after_execute_sync(struct am_call *call)
 {
-    am_waits_end(call);
     if (call->rc == ACL_SUCCESS && call->record != NULL)
         am_host_joins_record(call->record);
     else

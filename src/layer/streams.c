@@ -132,7 +132,6 @@ void am_after_destroy_stream(struct am_call *call)
 {
     struct am_object *object = call->object;
 
-    am_waits_end(call);
     if (call->rc != ACL_SUCCESS || object == NULL || object->is_freed)
         return;
     if (object->agent != NULL)
@@ -186,7 +185,6 @@ static bool is_over(aclError rc)
 /* The agent again: the stream may have been destroyed while the call waited. */
 void am_after_sync_stream(struct am_call *call)
 {
-    am_waits_end(call);
     if (!is_over(call->rc) || call->record == NULL)
         return;
     am_host_joins_position(call->agent, call->record);
@@ -197,7 +195,6 @@ void am_after_sync_stream(struct am_call *call)
 
 AM_AFTER(query_stream, aclrtStreamQuery)
 {
-    am_waits_end(call);
     if (call->rc == ACL_SUCCESS && *a->status == ACL_STREAM_STATUS_COMPLETE)
         am_after_sync_stream(call);
 }
@@ -217,7 +214,6 @@ void am_after_sync_device(struct am_call *call)
 {
     struct am_agent *agent;
 
-    am_waits_end(call);
     if (!is_over(call->rc))
         return;
     am_host_joins_record(call->record);
@@ -256,7 +252,6 @@ void am_after_abort_stream(struct am_call *call)
 {
     struct am_agent *agent = am_agent_find(call);
 
-    am_waits_end(call);
     if (call->rc == ACL_SUCCESS && agent != NULL)
         agent_abort(call, agent);
 }
@@ -266,7 +261,6 @@ AM_AFTER(abort_device, aclrtDeviceTaskAbort)
     struct am_agent *agent = call->rc == ACL_SUCCESS ? TAILQ_FIRST(&am_agents) : NULL;
     struct am_agent *next;
 
-    am_waits_end(call);
     for (; agent != NULL; agent = next) {
         next = TAILQ_NEXT(agent, link);
         if (agent->device == a->deviceId)
@@ -511,28 +505,24 @@ static void signal_joined(struct am_signal *signal, struct am_record *record)
 
 void am_after_sync_event(struct am_call *call)
 {
-    am_waits_end(call);
     if (call->rc == ACL_SUCCESS && call->object != NULL && call->object->signal != NULL)
         signal_joined(call->object->signal, call->record);
 }
 
 AM_AFTER(query_event, aclrtQueryEvent)
 {
-    am_waits_end(call);
     if (call->rc == ACL_SUCCESS && *a->status == ACL_EVENT_STATUS_COMPLETE)
         am_after_sync_event(call);
 }
 
 AM_AFTER(query_event_status, aclrtQueryEventStatus)
 {
-    am_waits_end(call);
     if (call->rc == ACL_SUCCESS && *a->status == ACL_EVENT_RECORDED_STATUS_COMPLETE)
         am_after_sync_event(call);
 }
 
 AM_AFTER(query_wait_status, aclrtQueryEventWaitStatus)
 {
-    am_waits_end(call);
     if (call->rc == ACL_SUCCESS && *a->status == ACL_EVENT_WAIT_STATUS_COMPLETE &&
         call->object != NULL && call->object->signal != NULL)
         am_host_joins_waits(call->object->signal);

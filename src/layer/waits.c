@@ -386,7 +386,7 @@ void am_waits_begin(struct am_call *call, struct am_awaited awaited)
     if (awaited.signal != NULL)
         awaited.signal->refs++;
     am_bytes_get(awaited.bytes);
-    thread->wait = wait;
+    call->wait = thread->wait = wait;
     TAILQ_INSERT_TAIL(&waits, wait, link);
     watcher_make();
     if (TAILQ_FIRST(&waits) == wait)
@@ -397,8 +397,7 @@ void am_waits_begin(struct am_call *call, struct am_awaited awaited)
 
 void am_waits_end(struct am_call *call)
 {
-    struct am_thread *thread = am_thread_get();
-    struct am_wait *wait = thread->wait;
+    struct am_wait *wait = call->wait;
 
     if (wait == NULL)
         return;
@@ -408,5 +407,5 @@ void am_waits_end(struct am_call *call)
     am_bytes_put(wait->awaited.bytes);
     am_record_put(wait->record);
     free(wait);
-    thread->wait = NULL;
+    am_thread_get()->wait = NULL;
 }

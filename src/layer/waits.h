@@ -23,6 +23,7 @@ struct am_awaited {
 };
 
 void am_waits_begin(struct am_call *call, struct am_awaited awaited);
+/* After the call, if it waited. */
 void am_waits_end(struct am_call *call);
 
 /* Marks the ends of functions that a waiting call depends on next: am_record.is_needed. */
