@@ -183,10 +183,13 @@ void am_before_use_address(struct am_call *call)
 
 USE(use_phys, aclrtFreePhysical, AM_OBJECT_PHYS, handle)
 USE(use_pool, aclrtMemPoolTrimTo, AM_OBJECT_POOL, memPool)
+USE(pool_malloc, aclrtMemPoolMallocAsync, AM_OBJECT_POOL, memPool)
 USE(use_context, aclrtSetCurrentContext, AM_OBJECT_CONTEXT, context)
 USE(use_event, aclrtDestroyEvent, AM_OBJECT_EVENT, event)
+USE(wait_event, aclrtStreamWaitEvent, AM_OBJECT_EVENT, event)
 USE(use_notify, aclrtDestroyNotify, AM_OBJECT_NOTIFY, notify)
 USE(use_model, aclmdlRIDestroy, AM_OBJECT_MODEL, modelRI)
+USE(capture_into, aclmdlRICaptureToModelRIBegin, AM_OBJECT_MODEL, modelRI)
 
 /* ---- made ---- */
 

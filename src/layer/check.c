@@ -131,6 +131,16 @@ void am_check_view(const void *addr, size_t size)
     am_check_unlock();
 }
 
+void am_call_before(struct am_call *call)
+{
+    const struct hook *hook = &hooks[call->id];
+
+    if (hook->stream != UINT16_MAX)
+        am_call_use_stream(call);
+    if (hook->before != NULL)
+        hook->before(call);
+}
+
 static void before_alone(struct am_call *call)
 {
     const struct hook *hook = &hooks[call->id];
@@ -139,7 +149,7 @@ static void before_alone(struct am_call *call)
     if (hook->effect & AM_QUEUES)
         am_capture_find(call);
     if (call->model == NULL || am_capture_before(call))
-        hook->before(call);
+        am_call_before(call);
     am_check_unlock();
 }
 
@@ -179,7 +189,7 @@ static void call_begin(struct am_call *call)
         am_lint(call);
         am_check_unlock();
     }
-    if (hook->before != NULL) {
+    if (hook->before != NULL || hook->stream != UINT16_MAX) {
         if (!am_shared_before(call, hook->before))
             before_alone(call);
         am_quarantine_drain();

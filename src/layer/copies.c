@@ -358,7 +358,6 @@ static void wait_begin(struct am_call *call)
 
 AM_BEFORE(memcpy, aclrtMemcpy)
 {
-    am_call_use_stream(call);
     am_call_add_range(call, a->dst, a->count, true, "dst");
     am_call_add_range(call, a->src, a->count, false, "src");
     call->is_waited |= a->kind == ACL_MEMCPY_HOST_TO_BUF_TO_DEVICE;
@@ -369,7 +368,6 @@ AM_BEFORE(memcpy_batch, aclrtMemcpyBatch)
 {
     char what[48];
 
-    am_call_use_stream(call);
     if (a->dsts == NULL || a->srcs == NULL || a->sizes == NULL ||
         a->numBatches > 1u << 20)
         return;
@@ -400,7 +398,6 @@ static void rows_add(struct am_call *call, const void *at, size_t pitch, size_t 
 
 AM_BEFORE(memcpy_2d, aclrtMemcpy2d)
 {
-    am_call_use_stream(call);
     if (a->width > 5000000 || a->height > 5242880 || a->width > a->dpitch ||
         a->width > a->spitch)
         return; /* refused anyway */
@@ -411,13 +408,11 @@ AM_BEFORE(memcpy_2d, aclrtMemcpy2d)
 
 AM_BEFORE(memset, aclrtMemset)
 {
-    am_call_use_stream(call);
     am_call_add_range(call, a->devPtr, a->count, true, "devPtr");
 }
 
 AM_BEFORE(memset32, aclrtMemsetD32)
 {
-    am_call_use_stream(call);
     if (a->N <= SIZE_MAX / 4)
         am_call_add_range(call, a->ptr, 4 * a->N, true, "ptr");
 }
@@ -459,7 +454,6 @@ static void value_add(struct am_call *call, const void *at, bool is_write)
     struct am_work *work;
     uint64_t value;
 
-    am_call_use_stream(call);
     work = work_of(call); /* the hook after the call needs it, also without a range */
     am_call_add_range(call, at, 8, is_write, "devAddr");
     piece = piece_find(work, is_write);
@@ -529,14 +523,12 @@ static bool freed_check(struct am_call *call, const void *at, const char *argume
 
 AM_BEFORE(cmo, aclrtCmoAsync)
 {
-    am_call_use_stream(call);
     freed_check(call, a->src, "src");
 }
 
 /* A hint: it is no access to the bytes, which must exist. */
 AM_BEFORE(prefetch, aclrtMemManagedPrefetchAsync)
 {
-    am_before_use_stream(call);
     freed_check(call, a->ptr, "ptr");
 }
 
@@ -544,7 +536,6 @@ AM_BEFORE(prefetch_batch, aclrtMemManagedPrefetchBatchAsync)
 {
     size_t i = 0;
 
-    am_before_use_stream(call);
     while (a->ptrs != NULL && i < a->count && freed_check(call, a->ptrs[i], "ptrs"))
         i++;
 }
@@ -615,7 +606,6 @@ AM_BEFORE(memcpy_desc, aclrtMemcpyAsyncWithDesc)
 {
     const struct desc *desc = desc_slot((uintptr_t)a->desc);
 
-    am_call_use_stream(call);
     am_call_add_range(call, a->desc, 64, false, "desc");
     if (desc->at != (uintptr_t)a->desc)
         return; /* it came there another way */
@@ -632,7 +622,6 @@ AM_BEFORE(memcpy_offset, aclrtMemcpyAsyncWithOffset)
 
     word_read(a->dst, &dst);
     word_read(a->src, &src);
-    am_call_use_stream(call);
     am_call_add_range(call, a->dst, sizeof dst, false, "dst");
     am_call_add_range(call, a->src, sizeof src, false, "src");
     call->stream_reads = true;
@@ -646,12 +635,6 @@ AM_BEFORE(memcpy_offset, aclrtMemcpyAsyncWithOffset)
 }
 
 /* ---- pools ---- */
-
-AM_BEFORE(pool_malloc, aclrtMemPoolMallocAsync)
-{
-    am_call_use_stream(call);
-    am_handle_use(call, AM_OBJECT_POOL, a->memPool, "memPool");
-}
 
 /*
  * The memory may be that of a block which the stream frees behind queued work: then the new
@@ -680,7 +663,6 @@ AM_BEFORE(pool_free, aclrtMemPoolFreeAsync)
     uint64_t addr = (uintptr_t)a->ptr;
     struct am_object *object = am_area_find(addr);
 
-    am_call_use_stream(call);
     if (object != NULL && object->key == addr && object->kind == AM_OBJECT_POOL_BLOCK) {
         am_call_ref_object(call, object);
         am_work_piece(work_of(call), object, 0, object->size, true);

@@ -376,7 +376,6 @@ void am_before_host_func(struct am_call *call)
     struct am_args_aclrtLaunchHostFunc *a =
         (struct am_args_aclrtLaunchHostFunc *)call->args;
 
-    am_call_use_stream(call);
     function_make(call, &a->fn, &a->args, true, am_access_add(call));
 }
 
@@ -386,7 +385,6 @@ void am_before_callback(struct am_call *call)
         (struct am_args_aclrtLaunchCallback *)call->args;
     struct function *function;
 
-    am_call_use_stream(call);
     function = function_make(call, &a->fn, &a->userData,
                              a->blockType == ACL_CALLBACK_BLOCK, false);
     if (function != NULL && call->agent != NULL)

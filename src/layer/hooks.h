@@ -39,6 +39,9 @@ typedef void (*am_hook)(struct am_call *call);
 #define am_before__ NULL
 #define am_after__ NULL
 
+/* check.c: resolves the stream of the call, and runs the hook. */
+void am_call_before(struct am_call *call);
+
 /* allocations.c: enters what the call gave at *out; NULL: it gave nothing, which is noted. */
 struct am_object *am_call_made(struct am_call *call, enum am_object_kind kind,
                                void *const *out, uint64_t size);

@@ -618,12 +618,6 @@ void am_after_bind(struct am_call *call)
 
 /* ---- models ---- */
 
-AM_BEFORE(capture_into, aclmdlRICaptureToModelRIBegin)
-{
-    am_before_use_stream(call);
-    am_handle_use(call, AM_OBJECT_MODEL, a->modelRI, "modelRI");
-}
-
 AM_BEFORE(destroy_model, aclmdlRIDestroy)
 {
     struct am_object *object = am_handle_find(AM_OBJECT_MODEL, a->modelRI);

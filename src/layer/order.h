@@ -129,8 +129,8 @@ struct am_agent *am_agent_make(uint64_t handle);
 struct am_agent *am_agent_find(struct am_call *call);
 /* The same for a stream that is known; NULL otherwise. */
 struct am_agent *am_agent_peek(const struct am_call *call);
-/* The call's agent from now on; a stream that was destroyed is reported. */
-struct am_agent *am_call_use_stream(struct am_call *call);
+/* It is the call's from now on; a stream that was destroyed is reported. */
+void am_call_use_stream(struct am_call *call);
 void am_agent_put(struct am_agent *agent);
 /* The stream was destroyed: its work is done or dropped.  Puts the agent. */
 void am_agent_end(struct am_agent *agent);

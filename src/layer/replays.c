@@ -251,7 +251,6 @@ AM_BEFORE(execute, aclmdlRIExecuteAsync)
 {
     struct am_model *model;
 
-    am_call_use_stream(call);
     am_handle_use(call, AM_OBJECT_MODEL, a->modelRI, "modelRI");
     if (call->agent == NULL || call->agent->capture != NULL)
         return; /* refused */

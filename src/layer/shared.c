@@ -512,7 +512,7 @@ bool am_shared_before(struct am_call *call, am_hook before)
                  : before == am_before_sync_stream                    ? sync_begin
                                                                       : NULL;
 
-    return hook_try(call, before, try);
+    return hook_try(call, am_call_before, try);
 }
 
 bool am_shared_after(struct am_call *call, am_hook after)

@@ -62,19 +62,11 @@ AM_AFTER(default_stream, aclrtCtxGetCurrentDefaultStream)
         default_agent_make(call, *a->stream);
 }
 
-void am_before_use_stream(struct am_call *call)
-{
-    if (call->stream == NULL || call->is_default_stream)
-        return;
-    am_handle_use(call, AM_OBJECT_STREAM, call->stream, "stream");
-}
-
-struct am_agent *am_call_use_stream(struct am_call *call)
+void am_call_use_stream(struct am_call *call)
 {
     am_call_ref_agent(call, am_agent_find(call));
-    if (call->agent == NULL)
-        am_before_use_stream(call);
-    return call->agent;
+    if (call->agent == NULL && call->stream != NULL && !call->is_default_stream)
+        am_handle_use(call, AM_OBJECT_STREAM, call->stream, "stream");
 }
 
 AM_AFTER(stream, aclrtCreateStream)
@@ -110,10 +102,9 @@ static void report_waiting(struct am_call *call, struct am_object *object,
     am_call_report(call, f);
 }
 
-void am_before_destroy_stream(struct am_call *call)
+AM_BEFORE(destroy_stream, aclrtDestroyStream)
 {
-    struct am_object *object =
-        am_handle_end(call, AM_OBJECT_STREAM, call->stream, "stream");
+    struct am_object *object = am_handle_end(call, AM_OBJECT_STREAM, a->stream, "stream");
     struct am_site wait;
 
     if (object == NULL)
@@ -158,7 +149,7 @@ static void report_own_stream(struct am_call *call, const struct am_agent *agent
 
 void am_before_sync_stream(struct am_call *call)
 {
-    struct am_agent *agent = am_call_use_stream(call);
+    struct am_agent *agent = call->agent;
 
     if (agent != NULL && am_agent_is_behind_function(agent))
         report_own_stream(call, agent);
@@ -226,15 +217,12 @@ void am_after_sync_device(struct am_call *call)
 /* A function that another thread queues during the call is not dropped. */
 void am_before_abort(struct am_call *call)
 {
-    struct am_agent *agent =
-        call->id != AM_API_aclrtDeviceTaskAbort ? am_call_use_stream(call) : NULL;
-
     call->value = am_serial_last();
     if (call->id == AM_API_aclrtDeviceTaskAbort) {
         AM_ARGS(aclrtDeviceTaskAbort);
         am_waits_begin(call, (struct am_awaited){.device = (int16_t)a->deviceId});
-    } else if (agent != NULL) {
-        am_waits_begin(call, (struct am_awaited){.agent = agent});
+    } else if (call->agent != NULL) {
+        am_waits_begin(call, (struct am_awaited){.agent = call->agent});
     }
 }
 
@@ -360,30 +348,6 @@ AM_BEFORE(destroy_notify, aclrtDestroyNotify)
     signal_free(call, AM_OBJECT_NOTIFY, a->notify);
 }
 
-/* The event or notify of the call, and its stream. */
-static void signal_use(struct am_call *call, enum am_object_kind kind, const void *handle)
-{
-    const char *argument = am_object_rows[kind].name;
-
-    am_call_ref_object(call, am_handle_use(call, kind, handle, argument));
-    am_call_use_stream(call);
-}
-
-AM_BEFORE(reset_event, aclrtResetEvent)
-{
-    signal_use(call, AM_OBJECT_EVENT, a->event);
-}
-
-AM_BEFORE(wait_notify, aclrtWaitAndResetNotify)
-{
-    signal_use(call, AM_OBJECT_NOTIFY, a->notify);
-}
-
-AM_BEFORE(wait_event, aclrtStreamWaitEvent)
-{
-    signal_use(call, AM_OBJECT_EVENT, a->event);
-}
-
 /*
  * Queues work of the call's stream and signal.  The lock was released while
  * the call was passed on, so both are checked again.
@@ -424,15 +388,15 @@ static void record_queue(struct am_call *call)
     am_work_queue(&work);
 }
 
-AM_BEFORE(record, aclrtRecordEvent)
+void am_before_record(struct am_call *call)
 {
-    signal_use(call, AM_OBJECT_EVENT, a->event);
+    am_before_use_event(call);
     record_queue(call);
 }
 
-AM_BEFORE(record_notify, aclrtRecordNotify)
+void am_before_record_notify(struct am_call *call)
 {
-    signal_use(call, AM_OBJECT_NOTIFY, a->notify);
+    am_before_use_notify(call);
     record_queue(call);
 }
 
