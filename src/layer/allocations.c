@@ -158,20 +158,26 @@ struct am_object *am_handle_end(struct am_call *call, enum am_object_kind kind,
     return object;
 }
 
-void am_before_use_address(struct am_call *call)
+bool am_address_use(struct am_call *call, const void *at, const char *argument)
 {
-    AM_ARGS(aclrtUnmapMem); /* all of them begin with the address */
-    uint64_t addr = (uintptr_t)a->virPtr;
+    uint64_t addr = (uintptr_t)at;
     struct am_object *object = am_area_find(addr);
 
     am_call_ref_object(call, object);
     if (object != NULL)
-        return;
+        return true;
     object = am_freed_area_find(addr);
     if (object != NULL)
-        am_report_freed(call, AM_KIND_use_after_free, object, addr, "the address");
+        am_report_freed(call, AM_KIND_use_after_free, object, addr, argument);
     else
-        am_ignored_check(call, addr, "the address");
+        am_ignored_check(call, addr, argument);
+    return false;
+}
+
+/* All of these functions begin with the address. */
+AM_BEFORE(use_address, aclrtUnmapMem)
+{
+    am_address_use(call, a->virPtr, "the address");
 }
 
 /* A call that needs the object of one handle. */

@@ -507,42 +507,28 @@ AM_AFTER(value_wait, aclrtValueWait)
     am_work_drop(call->work);
 }
 
-/* Whether the address has memory. */
-static bool freed_check(struct am_call *call, const void *at, const char *argument)
-{
-    uint64_t addr = (uintptr_t)at;
-    struct am_object *object;
-
-    if (am_area_find(addr) != NULL)
-        return true;
-    object = am_freed_area_find(addr);
-    if (object != NULL)
-        am_report_freed(call, AM_KIND_use_after_free, object, addr, argument);
-    return false;
-}
-
 AM_BEFORE(cmo, aclrtCmoAsync)
 {
-    freed_check(call, a->src, "src");
+    am_address_use(call, a->src, "src");
 }
 
 /* A hint: it is no access to the bytes, which must exist. */
 AM_BEFORE(prefetch, aclrtMemManagedPrefetchAsync)
 {
-    freed_check(call, a->ptr, "ptr");
+    am_address_use(call, a->ptr, "ptr");
 }
 
 AM_BEFORE(prefetch_batch, aclrtMemManagedPrefetchBatchAsync)
 {
     size_t i = 0;
 
-    while (a->ptrs != NULL && i < a->count && freed_check(call, a->ptrs[i], "ptrs"))
+    while (a->ptrs != NULL && i < a->count && am_address_use(call, a->ptrs[i], "ptrs"))
         i++;
 }
 
 AM_BEFORE(managed_attr, aclrtMemManagedGetAttr)
 {
-    freed_check(call, a->ptr, "ptr");
+    am_address_use(call, a->ptr, "ptr");
 }
 
 AM_BEFORE(cmo_set_desc, aclrtCmoSetDesc)

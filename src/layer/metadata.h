@@ -285,6 +285,8 @@ struct am_object *am_handle_use(struct am_call *call, enum am_object_kind kind,
 /* The same for a call that ends it, and becomes the call's; reports a second free. */
 struct am_object *am_handle_end(struct am_call *call, enum am_object_kind kind,
                                 const void *handle, const char *argument);
+/* The call uses the area at an address; reports freed memory.  False: the address has none. */
+bool am_address_use(struct am_call *call, const void *at, const char *argument);
 
 /* ---- leaks.c ---- */
 
