@@ -6,7 +6,6 @@
  * copy.c     copies and fills
  * spawn.c    starting the program aclmem-fabric, messages to and from it
  * records.c  the file that aclmem info reads
- * handle.c   the format of fabric handles
  */
 #ifndef AM_BACKEND_REMOTE_INTERNAL_H
 #define AM_BACKEND_REMOTE_INTERNAL_H
@@ -116,9 +115,6 @@ void am_remote_take_reply(const struct am_port_message *reply);
 /* All requests fail. */
 void am_remote_fail_all(void);
 void am_remote_mem_destroy(struct am_mem *mem);
-
-/* process.c: starts the fabric process, unless it is up. */
-aclError am_remote_start(int directory, struct am_port_place *ret_place);
 
 /* copy.c: wakes the thread that waits for this channel. */
 void am_remote_ring(struct am_remote_session *session, unsigned channel);

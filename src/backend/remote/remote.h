@@ -38,7 +38,13 @@ bool am_remote_is_wanted(void);
  */
 aclError am_remote_check(void);
 
-/* ---- exports; `directory` is the runtime directory ---- */
+/*
+ * Starts the fabric process, unless it is up: where it serves memory, for fabric handles.
+ * `directory` is the runtime directory; ret_place may be NULL.
+ */
+aclError am_remote_start(int directory, struct am_port_place *ret_place);
+
+/* ---- exports ---- */
 
 /* fd shows `size` bytes and stays the caller's; at most AM_PORT_DESC bytes describe it. */
 aclError am_remote_export(int directory, const struct am_share_handle *ticket,
@@ -54,21 +60,6 @@ void am_remote_withdraw(uint64_t number);
 aclError am_remote_import(int directory, const struct am_port_place *place,
                           const struct am_share_handle *ticket, struct am_mem *ret_mem,
                           struct am_port_imported *ret_reply);
-
-/* ---- fabric handles ---- */
-
-struct am_fabric_handle {
-    struct am_share_handle ticket;
-    bool is_here;               /* exported by this machine since it was booted */
-    struct am_port_place place; /* family 0: not on a network */
-};
-
-/* The handle of an export of this process. */
-aclError am_fabric_handle_print(int directory, const struct am_share_handle *ticket,
-                                aclrtMemFabricHandle *ret_handle);
-/* 107000 if the bytes are not a fabric handle. */
-aclError am_fabric_handle_parse(const aclrtMemFabricHandle *handle,
-                                struct am_fabric_handle *ret_parsed);
 
 /* ---- records of remote imports and exports, for aclmem info ---- */
 

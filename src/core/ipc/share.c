@@ -8,6 +8,7 @@
 #include "acl/error_codes/rt_error_codes.h"
 #include "backend/remote/remote.h"
 #include "base/error.h"
+#include "base/machine.h"
 #include "base/sys.h"
 #include "base/util.h"
 #include "core/device/attr.h"
@@ -328,30 +329,99 @@ aclError am_share_import(enum am_share_kind kind, const struct am_share_handle *
 
 /* ---- fabric handles ---- */
 
+#define FABRIC_MAGIC "aclmemF1"
+
+/*
+ * ACL_MEM_SHARE_HANDLE_TYPE_FABRIC: the number and the secret of an export, the machine that
+ * exports, and with ACLMEM_FABRIC the address where the memory is served.
+ */
+struct fabric_handle {
+    char magic[8];
+    uint8_t machine[AM_UUID_SIZE]; /* the id of its start */
+    struct am_share_handle ticket;
+    struct am_port_place place; /* family 0: not on a network */
+    uint8_t zero[32];
+    uint64_t check; /* 0 without a place */
+};
+
+_Static_assert(sizeof(struct fabric_handle) == sizeof(aclrtMemFabricHandle),
+               "they are one");
+
+/* A checksum (FNV-1a): the address of a damaged handle is not used. */
+static uint64_t fabric_check(const struct fabric_handle *fabric)
+{
+    if (fabric->place.family == 0)
+        return 0;
+    return am_hash_add(AM_HASH_START, fabric, offsetof(struct fabric_handle, check));
+}
+
 aclError am_share_print_fabric(const struct am_share_handle *share,
                                aclrtMemFabricHandle *ret_handle)
 {
+    struct fabric_handle fabric = {.ticket = *share};
     int directory;
 
+    memcpy(fabric.magic, FABRIC_MAGIC, sizeof fabric.magic);
+    am_machine_boot_id(fabric.machine);
     AM_TRY(am_rundir_open(&directory));
-    return am_fabric_handle_print(directory, share, ret_handle);
+    if (am_remote_is_wanted())
+        AM_TRY(am_remote_start(directory, &fabric.place));
+    fabric.check = fabric_check(&fabric);
+    memcpy(ret_handle, &fabric, sizeof fabric);
+    return ACL_SUCCESS;
+}
+
+static bool place_is_sane(const struct am_port_place *place)
+{
+    static const struct am_port_place none;
+
+    if (place->family == 0)
+        return memcmp(place, &none, sizeof none) == 0;
+    return place->family == 4 && place->zero == 0 && place->port != 0;
+}
+
+static aclError fabric_parse(const aclrtMemFabricHandle *handle,
+                             struct fabric_handle *ret_fabric)
+{
+    static const struct fabric_handle none;
+    struct fabric_handle given;
+
+    memcpy(&given, handle, sizeof given);
+    AM_REQUIRE(memcmp(given.magic, FABRIC_MAGIC, sizeof given.magic) == 0 &&
+                   memcmp(given.zero, none.zero, sizeof none.zero) == 0 &&
+                   given.check == fabric_check(&given) && place_is_sane(&given.place),
+               ACL_ERROR_RT_PARAM_INVALID,
+               "shareableHandle is not a fabric handle of aclmem; pass all %zu bytes "
+               "that aclrtMemExportToShareableHandleV2 returned",
+               sizeof given);
+    *ret_fabric = given;
+    return ACL_SUCCESS;
 }
 
 aclError am_share_parse_fabric(const aclrtMemFabricHandle *handle,
                                struct am_share_handle *ret_share)
 {
-    struct am_fabric_handle fabric;
+    struct fabric_handle fabric;
 
-    AM_TRY(am_fabric_handle_parse(handle, &fabric));
+    AM_TRY(fabric_parse(handle, &fabric));
     *ret_share = fabric.ticket;
     return ACL_SUCCESS;
 }
 
+/* Whether this machine exported it since it was booted. */
+static bool is_here(const struct fabric_handle *fabric)
+{
+    uint8_t machine[AM_UUID_SIZE];
+
+    am_machine_boot_id(machine);
+    return memcmp(fabric->machine, machine, sizeof machine) == 0;
+}
+
 /* Imports over the network. */
-static aclError import_remote(const struct am_fabric_handle *fabric,
+static aclError import_remote(const struct fabric_handle *fabric,
                               struct am_device *device, void **ret_handle)
 {
-    const char *where = fabric->is_here
+    const char *where = is_here(fabric)
                             ? "with another runtime directory"
                             : "on another machine, or before this one was started";
     uint64_t number = fabric->ticket.number;
@@ -404,11 +474,11 @@ aclError am_share_import_fabric(const aclrtMemFabricHandle *handle,
                                 struct am_device *device, void **ret_handle)
 {
     char why[1024] = "";
-    struct am_fabric_handle fabric;
+    struct fabric_handle fabric;
     aclError rc;
 
-    AM_TRY(am_fabric_handle_parse(handle, &fabric));
-    if (!fabric.is_here)
+    AM_TRY(fabric_parse(handle, &fabric));
+    if (!is_here(&fabric))
         return import_remote(&fabric, device, ret_handle);
     if (fabric.place.family == 0 || am_export_is_own(AM_SHARE_FABRIC, &fabric.ticket))
         return am_share_import(AM_SHARE_FABRIC, &fabric.ticket, device, ret_handle);
