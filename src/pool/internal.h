@@ -274,8 +274,6 @@ struct am_fit_use pool_use_now_locked(aclmem_pool *pool, uint64_t streams);
 bool pool_flush_locked(aclmem_pool *pool, bool is_all);
 /* Tells the engine what it may hold, and how much of it may be idle and busy, as of now. */
 void pool_limits_update_locked(aclmem_pool *pool);
-/* Gives back what exceeds the pool's `keep`. */
-void pool_tidy_locked(aclmem_pool *pool);
 /* Asks the program for memory, with the lock dropped: whether it freed some. */
 bool pool_call_back_locked(aclmem_pool *pool, size_t wanted);
 

@@ -263,19 +263,6 @@ bool pool_flush_locked(aclmem_pool *pool, bool is_all)
     return is_any;
 }
 
-void pool_tidy_locked(aclmem_pool *pool)
-{
-    struct am_fit_use wait;
-    struct am_fit_stats stats;
-
-    pool_own_reap_locked(pool);
-    if (pool->keep == ACLMEM_POOL_KEEP_ALL)
-        return;
-    am_fit_get_stats(pool->fit, &stats);
-    if ((stats.idle + stats.loose) * pool->page > pool->keep)
-        am_fit_trim(pool->fit, pool->keep / pool->page, &wait);
-}
-
 bool pool_call_back_locked(aclmem_pool *pool, size_t wanted)
 {
     struct pool_callback callbacks[N_CALLBACKS];
@@ -528,6 +515,20 @@ static bool evict(aclmem_pool *pool, struct pool_block *block)
     return is_quick;
 }
 
+/* Gives back what exceeds the pool's `keep`. */
+static void tidy_locked(aclmem_pool *pool)
+{
+    struct am_fit_use wait;
+    struct am_fit_stats stats;
+
+    pool_own_reap_locked(pool);
+    if (pool->keep == ACLMEM_POOL_KEEP_ALL)
+        return;
+    am_fit_get_stats(pool->fit, &stats);
+    if ((stats.idle + stats.loose) * pool->page > pool->keep)
+        am_fit_trim(pool->fit, pool->keep / pool->page, &wait);
+}
+
 /*
  * A block that is freed, and counted as such, goes to the engine.  Without the pool's context too, since
  * it would be lost otherwise: the calls that fail then are made again by the next one.
@@ -539,7 +540,7 @@ static void free_slow(aclmem_pool *pool, struct pool_block *block)
 
     pthread_mutex_lock(&pool->lock);
     block_free_locked(pool, block);
-    pool_tidy_locked(pool);
+    tidy_locked(pool);
     pthread_mutex_unlock(&pool->lock);
     if (is_there)
         pool_leave(&visit);

@@ -132,6 +132,11 @@ aclError am_port_area_open(int *ret_fd, uint8_t **ret_area);
 /* Starts the process; it ends when the socket is closed. */
 aclError am_port_spawn(int *ret_socket);
 
+/*
+ * Fails if ACLMEM_FABRIC or ACLMEM_FABRIC_KEY cannot be right: the key cannot be opened, or
+ * the aclmem-fabric program is missing.
+ */
+aclError am_remote_check(void);
 /* The file of ACLMEM_FABRIC_KEY. */
 aclError am_port_key_open(int *ret_fd);
 /* The first message: the options; `place` of the earlier process, or zero. */

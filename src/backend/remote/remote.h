@@ -32,11 +32,6 @@ void am_remote_forget(void);
 
 /* Whether ACLMEM_FABRIC is set. */
 bool am_remote_is_wanted(void);
-/*
- * Fails if ACLMEM_FABRIC or ACLMEM_FABRIC_KEY cannot be right: the key cannot be opened, or
- * the aclmem-fabric program is missing.
- */
-aclError am_remote_check(void);
 
 /*
  * Starts the fabric process, unless it is up: where it serves memory, for fabric handles.
