@@ -128,8 +128,6 @@ static aclError device_malloc(void **ret_addr, size_t size, unsigned policy, siz
 
     AM_TRY(policy_page(policy, size, &page));
     AM_GET_CURRENT_DEVICE(device);
-    AM_REQUIRE(size <= SIZE_MAX - 64, ACL_ERROR_RT_MEMORY_ALLOCATION,
-               "Failed to allocate %zu bytes: no device has that much memory", size);
     return am_heap_malloc(am_heap_of(device, AM_HEAP_DEVICE), size,
                           page < AM_GIB ? pad : 0, page, module, ret_addr);
 }

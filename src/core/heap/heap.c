@@ -151,16 +151,6 @@ static aclError small_malloc(struct am_heap *heap, size_t room,
     return *ret_addr != NULL ? ACL_SUCCESS : grow_malloc(shard, class, want, ret_addr);
 }
 
-static aclError large_malloc(struct am_heap *heap, size_t room, size_t granularity,
-                             const struct am_block *want, void **ret_addr)
-{
-    AM_REQUIRE(room <= SIZE_MAX - granularity, ACL_ERROR_RT_MEMORY_ALLOCATION,
-               "Failed to allocate %zu bytes: no device has that much memory",
-               want->asked);
-    return run_malloc(shard_of_thread(heap), AM_CLASS_LARGE,
-                      am_align_up(room, granularity), want, ret_addr);
-}
-
 aclError am_heap_malloc(struct am_heap *heap, size_t asked, size_t pad, uint32_t page,
                         unsigned module, void **ret_addr)
 {
@@ -169,12 +159,16 @@ aclError am_heap_malloc(struct am_heap *heap, size_t asked, size_t pad, uint32_t
                             .module = (uint8_t)module,
                             .pad = (uint8_t)pad,
                             .page_shift = (uint8_t)__builtin_ctz(page)};
+    size_t granularity = page > AM_CHUNK ? page : AM_CHUNK;
     void *addr;
 
+    AM_REQUIRE(asked <= SIZE_MAX - 2 * AM_GIB, ACL_ERROR_RT_MEMORY_ALLOCATION,
+               "Failed to allocate %zu bytes: no device has that much memory", asked);
     if (room <= AM_SMALL_MAX && page <= AM_CHUNK)
         AM_TRY(small_malloc(heap, room, &want, &addr));
     else
-        AM_TRY(large_malloc(heap, room, page > AM_CHUNK ? page : AM_CHUNK, &want, &addr));
+        AM_TRY(run_malloc(shard_of_thread(heap), AM_CLASS_LARGE,
+                          am_align_up(room, granularity), &want, &addr));
     *ret_addr = addr;
     return ACL_SUCCESS;
 }
@@ -270,13 +264,17 @@ static const char *const kind_names[AM_HEAP_KINDS] = {"device", "host"};
 static const char *const malloc_names[AM_HEAP_KINDS] = {"aclrtMalloc", "aclrtMallocHost"};
 static const char *const free_names[AM_HEAP_KINDS] = {"aclrtFree", "aclrtFreeHost"};
 
-/* An address behind which something is mapped that is no heap's. */
-static aclError free_mapped(enum am_heap_kind kind, void *addr,
-                            const struct am_owner *owner)
+/* An address that no live block has: its memory may be another owner's. */
+static aclError free_foreign(enum am_heap_kind kind, void *addr)
 {
+    const struct am_mapping *mapping = am_mapping_find((uintptr_t)addr);
+    const struct am_owner *owner = mapping != NULL ? mapping->owner : NULL;
     bool is_owners = false;
     aclError rc;
 
+    AM_REQUIRE(mapping != NULL && !am_heap_owns(mapping), ACL_ERROR_RT_PARAM_INVALID,
+               "%p is not memory of %s, or its block was already freed", addr,
+               malloc_names[kind]);
     if (kind == AM_HEAP_DEVICE && owner != NULL && owner->free != NULL) {
         rc = owner->free(addr, &is_owners);
         if (is_owners)
@@ -284,18 +282,6 @@ static aclError free_mapped(enum am_heap_kind kind, void *addr,
     }
     return am_fail(ACL_ERROR_RT_PARAM_INVALID, "%p is memory of %s, not of %s", addr,
                    owner != NULL ? owner->name : "aclrtMapMem", malloc_names[kind]);
-}
-
-/* An address that no live block has. */
-static aclError free_foreign(enum am_heap_kind kind, void *addr)
-{
-    const struct am_mapping *mapping = am_mapping_find((uintptr_t)addr);
-
-    if (mapping != NULL && !am_heap_owns(mapping))
-        return free_mapped(kind, addr, mapping->owner);
-    return am_fail(ACL_ERROR_RT_PARAM_INVALID,
-                   "%p is not memory of %s, or its block was already freed", addr,
-                   malloc_names[kind]);
 }
 
 static aclError free_refuse(enum am_heap_kind kind, void *addr)
