@@ -240,26 +240,21 @@ aclError am_pool_create(int32_t device, size_t max_size, void **ret_handle)
     return ACL_SUCCESS;
 }
 
-static void unlist_locked(struct am_pool *pool) AM_REQUIRES(pool->lock)
+bool am_pool_unlist_locked(struct am_pool *pool, bool is_forced)
 {
+    if (!pool->is_dead || !pool->is_listed || (pool->n_freeing > 0 && !is_forced))
+        return false;
     am_lock(&pools_lock);
     LIST_REMOVE(pool, all);
     am_unlock(&pools_lock);
     pool->is_listed = false;
     n_pools--;
-}
-
-bool am_pool_unlist_locked(struct am_pool *pool)
-{
-    if (!pool->is_dead || !pool->is_listed || pool->n_freeing > 0)
-        return false;
-    unlist_locked(pool);
     return true;
 }
 
 static aclError pool_die(struct am_pool *pool, bool is_forced)
 {
-    bool is_unlisted = false;
+    bool is_unlisted;
     aclError rc = ACL_SUCCESS;
     uint64_t live, n_live;
 
@@ -278,12 +273,7 @@ static aclError pool_die(struct am_pool *pool, bool is_forced)
         pool->is_dead = true;
     if (rc == ACL_SUCCESS)
         am_named_unpublish(&pool->named);
-    if (pool->is_dead && pool->is_listed && is_forced) {
-        unlist_locked(pool);
-        is_unlisted = true;
-    } else {
-        is_unlisted = am_pool_unlist_locked(pool);
-    }
+    is_unlisted = am_pool_unlist_locked(pool, is_forced);
     am_unlock(&pool->lock);
     if (is_unlisted)
         am_pool_put(pool); /* the caller has one more */

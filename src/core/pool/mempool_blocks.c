@@ -334,7 +334,7 @@ static void free_task_free(struct am_task *task)
     pool->n_freeing--;
     if (done_is_enough(pool))
         slot_open_locked(pool, freeing->slot);
-    is_unlisted = am_pool_unlist_locked(pool);
+    is_unlisted = am_pool_unlist_locked(pool, false);
     am_unlock(&pool->lock);
     if (is_unlisted)
         am_pool_put(pool);

@@ -83,10 +83,10 @@ struct am_pool {
 /* The pool that has this address, with one more reference, or NULL. */
 struct am_pool *am_pool_get_by_address(uintptr_t addr);
 /*
- * A pool that is destroyed is found by its addresses until its frees are done; then the
- * caller drops the reference of the list: true.
+ * A pool that is destroyed is found by its addresses until its frees are done, or is_forced;
+ * then the caller drops the reference of the list: true.
  */
-bool am_pool_unlist_locked(struct am_pool *pool) AM_REQUIRES(pool->lock);
+bool am_pool_unlist_locked(struct am_pool *pool, bool is_forced) AM_REQUIRES(pool->lock);
 
 /* The live block that addr lies in, or NULL. */
 struct am_pool_block *am_pool_block_find_locked(struct am_pool *pool, uintptr_t addr)
