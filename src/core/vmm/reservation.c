@@ -175,15 +175,6 @@ static aclError want_check(const void *want, size_t size)
     return ACL_SUCCESS;
 }
 
-static struct am_reservation *reservation_alloc(void)
-{
-    struct am_reservation *r = am_sys_calloc(1, sizeof *r);
-
-    if (r != NULL)
-        am_lock_init(&r->lock, AM_RANK_RESERVATION, "reservation");
-    return r;
-}
-
 static void reservation_free(struct am_deferred *deferred)
 {
     struct am_reservation *r = AM_CONTAINER_OF(deferred, struct am_reservation, deferred);
@@ -270,8 +261,9 @@ static aclError reserve(const struct am_backend_ops *backend,
     if (want != NULL)
         AM_TRY(want_check(want, size));
 
-    r = reservation_alloc();
+    r = am_sys_calloc(1, sizeof *r);
     AM_REQUIRE(r != NULL, ACL_ERROR_BAD_ALLOC, "no host memory for a reservation");
+    am_lock_init(&r->lock, AM_RANK_RESERVATION, "reservation");
     r->size = size;
     r->flags = flags;
     r->owner = owner;
