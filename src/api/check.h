@@ -70,6 +70,13 @@
 aclError am_vmm_check(void);
 
 /*
+ * Checks the arguments for which items of a batch the elements of another array are: n indexes,
+ * which begin with 0, ascend, and are less than n_items.
+ */
+aclError am_indexes_check(const size_t *indexes, size_t n, size_t n_items,
+                          const char *indexes_name, const char *n_name);
+
+/*
  * A variable that AM_HELD declares is NULL at first, and gives its reference back when the
  * function returns, so AM_TRY and AM_REQUIRE may stand behind the lookup that fills it.
  * AM_GET(stream, handle) declares such a variable called stream and finds its object, and

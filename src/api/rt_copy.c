@@ -169,25 +169,31 @@ static aclError attr_check(const aclrtMemcpyBatchAttr *attr,
     return ACL_SUCCESS;
 }
 
+aclError am_indexes_check(const size_t *indexes, size_t n, size_t n_items,
+                          const char *indexes_name, const char *n_name)
+{
+    AM_REQUIRE(n > 0 && n <= n_items, ACL_ERROR_INVALID_PARAM,
+               "%s is %zu; it takes 1 to the length of the batch, which is %zu", n_name,
+               n, n_items);
+    AM_REQUIRE(indexes[0] == 0, ACL_ERROR_INVALID_PARAM, "%s[0] is %zu; it takes 0",
+               indexes_name, indexes[0]);
+    for (size_t k = 1; k < n; k++)
+        AM_REQUIRE(indexes[k] > indexes[k - 1] && indexes[k] < n_items,
+                   ACL_ERROR_INVALID_PARAM,
+                   "%s[%zu] is %zu; it takes more than the one before it, and less than "
+                   "the length of the batch, which is %zu",
+                   indexes_name, k, indexes[k], n_items);
+    return ACL_SUCCESS;
+}
+
 static aclError attrs_check(const struct am_copy_batch *batch)
 {
     AM_REQUIRE(batch->attrs != NULL, ACL_ERROR_INVALID_PARAM, "attrs is NULL");
     AM_REQUIRE(batch->indexes != NULL, ACL_ERROR_INVALID_PARAM, "attrsIndexes is NULL");
-    AM_REQUIRE(batch->n_attrs > 0 && batch->n_attrs <= batch->n, ACL_ERROR_INVALID_PARAM,
-               "numAttrs is %zu; it takes 1 to numBatches, which is %zu", batch->n_attrs,
-               batch->n);
-    AM_REQUIRE(batch->indexes[0] == 0, ACL_ERROR_INVALID_PARAM,
-               "attrsIndexes[0] is %zu; it takes 0", batch->indexes[0]);
-    for (size_t k = 0; k < batch->n_attrs; k++) {
+    AM_TRY(am_indexes_check(batch->indexes, batch->n_attrs, batch->n, "attrsIndexes",
+                            "numAttrs"));
+    for (size_t k = 0; k < batch->n_attrs; k++)
         AM_TRY(attr_check(&batch->attrs[k], &batch->attrs[0]));
-        AM_REQUIRE(k == 0 || batch->indexes[k] > batch->indexes[k - 1],
-                   ACL_ERROR_INVALID_PARAM,
-                   "attrsIndexes[%zu] is %zu, not more than the one before it", k,
-                   batch->indexes[k]);
-        AM_REQUIRE(batch->indexes[k] < batch->n, ACL_ERROR_INVALID_PARAM,
-                   "attrsIndexes[%zu] is %zu, but there are %zu copies", k,
-                   batch->indexes[k], batch->n);
-    }
     return ACL_SUCCESS;
 }
 

@@ -76,24 +76,6 @@ aclError am_aclrtMemManagedPrefetchAsync(const void *ptr, size_t size,
     return prefetch(&(struct am_prefetch){&ptr, &size, 1, &location, &index, 1}, stream);
 }
 
-static aclError batch_check(const struct am_prefetch *ranges)
-{
-    AM_REQUIRE(ranges->n_locations > 0 && ranges->n_locations <= ranges->n,
-               ACL_ERROR_INVALID_PARAM,
-               "numPrefetchLocs is %zu; it takes 1 to count, which is %zu",
-               ranges->n_locations, ranges->n);
-    AM_REQUIRE(ranges->indexes[0] == 0, ACL_ERROR_INVALID_PARAM,
-               "prefetchLocIdxs[0] is %zu; it takes 0", ranges->indexes[0]);
-    for (size_t k = 1; k < ranges->n_locations; k++)
-        AM_REQUIRE(
-            ranges->indexes[k] > ranges->indexes[k - 1] && ranges->indexes[k] < ranges->n,
-            ACL_ERROR_INVALID_PARAM,
-            "prefetchLocIdxs[%zu] is %zu; it takes more than the one before it, and less "
-            "than count",
-            k, ranges->indexes[k]);
-    return ACL_SUCCESS;
-}
-
 aclError am_aclrtMemManagedPrefetchBatchAsync(
     const void **ptrs, size_t *sizes, size_t count, aclrtMemManagedLocation *prefetchLocs,
     size_t *prefetchLocIdxs, size_t numPrefetchLocs, uint64_t flags, aclrtStream stream)
@@ -101,6 +83,7 @@ aclError am_aclrtMemManagedPrefetchBatchAsync(
     const struct am_prefetch ranges = {ptrs,         sizes,           count,
                                        prefetchLocs, prefetchLocIdxs, numPrefetchLocs};
 
-    AM_TRY(batch_check(&ranges));
+    AM_TRY(am_indexes_check(prefetchLocIdxs, numPrefetchLocs, count, "prefetchLocIdxs",
+                            "numPrefetchLocs"));
     return prefetch(&ranges, stream);
 }
