@@ -35,7 +35,7 @@ UNDECLARED = ["toolkit/opapi.def", "toolkit/runtime.def"]
 # The letters that fit a type; those of enumerations, structs and handles follow from the
 # headers.  Any pointer may be called p, which says only that it is one.
 MARKS = ("nonnull", "nonzero", "zero", "null", "timeout", "to_1", "to_2", "to_3", "to_7", "to_9", "any")
-MARKS += ("stream", "own_stream", "event", "notify", "model", "context", "pool", "device", "device_id")
+MARKS += ("stream", "own_stream", "event", "notify", "model", "complete_model", "context", "pool", "device", "device_id")
 LETTERS = {
     "size_t": "z",
     "uint64_t": "xl",

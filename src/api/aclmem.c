@@ -25,7 +25,8 @@ EXPORT aclError aclmem_host_view(const void *devPtr, size_t size, void **hostPtr
     AM_READ_SECTION;
 
     AM_TRY(am_state_check(__func__)); /* not in the tables, so it asks */
-    AM_REQUIRE_RANGE(devPtr, size);
+    AM_REQUIRE_NONNULL(devPtr);
+    AM_REQUIRE_NONZERO(size);
     AM_REQUIRE_NONNULL(hostPtr);
     AM_TRY(am_view_open(devPtr, size, hostPtr));
     am_check_view(devPtr, size);

@@ -13,7 +13,6 @@
 #include "core/stream/event.h"
 #include "core/stream/model.h"
 #include "core/stream/stream.h"
-#include "core/vmm/phys.h"
 
 /* Refuse an argument, by its name, that is 0. */
 #define AM_REQUIRE_NONZERO(x_) AM_REQUIRE((x_) > 0, ACL_ERROR_INVALID_PARAM, #x_ " is 0")
@@ -21,13 +20,6 @@
 /* Refuse an argument, by its name, that is NULL. */
 #define AM_REQUIRE_NONNULL(x_) \
     AM_REQUIRE((x_) != NULL, ACL_ERROR_INVALID_PARAM, #x_ " is NULL")
-
-/* Refuse a range without an address or a size. */
-#define AM_REQUIRE_RANGE(ptr_, size_) \
-    do { \
-        AM_REQUIRE_NONNULL(ptr_); \
-        AM_REQUIRE_NONZERO(size_); \
-    } while (0)
 
 /* Refuse a reserved argument that is not 0. */
 #define AM_REQUIRE_ZERO(x_) \
@@ -105,7 +97,6 @@ aclError am_indexes_check(const size_t *indexes, size_t n, size_t n_items,
 AM_HELD_PUT(context)
 AM_HELD_PUT(event)
 AM_HELD_PUT(model)
-AM_HELD_PUT(phys)
 AM_HELD_PUT(pool)
 AM_HELD_PUT(stream)
 

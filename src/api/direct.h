@@ -16,6 +16,7 @@
 #define am_aclmdlRIDestroyUnregisterCallback am_model_remove_callback
 #define am_aclmdlRIExecuteAsync am_model_execute
 #define am_aclmdlRIGetTasksByStream am_model_tasks
+#define am_aclmdlRIUpdate am_model_update
 #define am_aclrtAllocatorDestroyDesc am_allocator_destroy
 #define am_aclrtAllocatorRegister am_allocator_register
 #define am_aclrtCtxGetCurrentDefaultStream am_stream_default

@@ -91,6 +91,10 @@ static inline bool is_always(enum am_api_id id)
 #define AM_FIND_event(x_) AM_FIND(event, am_event_get, x_)
 #define AM_FIND_notify(x_) AM_FIND(event, am_notify_get, x_)
 #define AM_FIND_model(x_) AM_FIND(model, am_model_get, x_)
+#define AM_FIND_complete_model(x_) \
+    AM_FIND_model(x_) AM_REQUIRE(x_##_object->is_complete, ACL_ERROR_RT_MODEL_CAPTURED, \
+                                 "model %u is not complete; call %s first", \
+                                 x_##_object->id, am_model_end_name(x_##_object));
 #define AM_FIND_context(x_) AM_FIND(context, am_context_get, x_)
 #define AM_FIND_pool(x_) AM_FIND(pool, am_pool_get, x_)
 #define AM_FIND_device(x_) ~, AM_GET_DEVICE(x_##_object, (int32_t)(x_));

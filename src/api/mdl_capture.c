@@ -52,30 +52,17 @@ aclError am_aclmdlRIGetId(struct am_model *model, uint32_t *modelRIId)
     return ACL_SUCCESS;
 }
 
-aclError am_aclmdlRIExecute(aclmdlRI modelRI, int32_t timeout)
+aclError am_aclmdlRIExecute(struct am_model *model, int32_t timeout)
 {
-    AM_GET(model, modelRI);
     AM_GET(stream, NULL);
     AM_TRY(am_model_execute(model, stream));
     return am_sync_stream(stream, timeout);
 }
 
-/* ---- task groups ---- */
-
 /* ---- reading a model ---- */
-
-/* A model that is complete. */
-static aclError complete_check(const struct am_model *model)
-{
-    AM_REQUIRE(model->is_complete, ACL_ERROR_RT_MODEL_CAPTURED,
-               "model %u is not complete; call %s first", model->id,
-               am_model_end_name(model));
-    return ACL_SUCCESS;
-}
 
 aclError am_aclmdlRIDebugPrint(struct am_model *model)
 {
-    AM_TRY(complete_check(model));
     am_model_print(model);
     return ACL_SUCCESS;
 }
@@ -84,14 +71,12 @@ aclError am_aclmdlRIDebugPrint(struct am_model *model)
 aclError am_aclmdlRIDebugJsonPrint(struct am_model *model, const char *path,
                                    uint32_t flags)
 {
-    AM_TRY(complete_check(model));
     return am_model_write(model, path);
 }
 
 aclError am_aclmdlRIGetStreams(struct am_model *model, aclrtStream *streams,
                                uint32_t *numStreams)
 {
-    AM_TRY(complete_check(model));
     return am_model_streams(model, streams, numStreams);
 }
 
@@ -134,12 +119,6 @@ aclError am_aclmdlRITaskDisable(aclmdlRITask task)
 {
     NODE_GET(task);
     return am_model_task_disable(model, node);
-}
-
-aclError am_aclmdlRIUpdate(struct am_model *model)
-{
-    AM_TRY(complete_check(model));
-    return am_model_update(model);
 }
 
 /* ---- conditional tasks ---- */

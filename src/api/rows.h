@@ -53,6 +53,7 @@
 #define AM_OBJECT_event(name_) ~, struct am_event *, name_##_object
 #define AM_OBJECT_notify AM_OBJECT_event
 #define AM_OBJECT_model(name_) ~, struct am_model *, name_##_object
+#define AM_OBJECT_complete_model AM_OBJECT_model
 #define AM_OBJECT_context(name_) ~, struct am_context *, name_##_object
 #define AM_OBJECT_pool(name_) ~, struct am_pool *, name_##_object
 #define AM_OBJECT_device(name_) ~, struct am_device *, name_##_object

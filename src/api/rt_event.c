@@ -5,7 +5,6 @@
 #include "api/api.h"
 #include "api/check.h"
 #include "base/error.h"
-#include "core/device/context.h"
 #include "core/device/setup.h"
 #include "core/ipc/key.h"
 #include "core/stream/event.h"

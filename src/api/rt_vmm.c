@@ -152,7 +152,9 @@ aclError am_aclrtMemGetAccess(void *virPtr, aclrtMemLocation *location, uint64_t
 aclError am_aclrtMemGetAllocationPropertiesFromHandle(aclrtDrvMemHandle handle,
                                                       aclrtPhysicalMemProp *prop)
 {
-    AM_GET(phys, handle);
+    struct am_phys *phys;
+
+    AM_TRY(am_phys_find(handle, &phys));
     *prop = am_phys_prop(phys);
     return ACL_SUCCESS;
 }

@@ -15,7 +15,6 @@
 #include "core/stream/cond.h"
 #include "core/stream/stream.h"
 #include "core/stream/wait.h"
-#include "core/vmm/phys.h"
 #include "core/vmm/vspace.h"
 
 struct am_registered {
