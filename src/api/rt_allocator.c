@@ -47,7 +47,7 @@ aclError am_aclrtAllocatorUnregister(aclrtStream handle)
 {
     AM_HELD(stream, stream);
 
-    stream = am_stream_find(handle);
+    stream = am_named_get(AM_KIND_STREAM, handle);
     if (stream != NULL) /* documented: a stream that is not known has no allocator */
         am_allocator_unregister(stream);
     return ACL_SUCCESS;

@@ -188,7 +188,7 @@ aclError am_aclrtGetResInCurrentThread(aclrtDevResLimitType type, uint32_t *valu
     AM_HELD(stream, stream);
 
     AM_TRY(device_current(&device));
-    stream = am_stream_find(limits_stream);
+    stream = am_named_get(AM_KIND_STREAM, limits_stream);
     if (stream != NULL && limit_get(&stream->limits, type, value))
         return ACL_SUCCESS;
     return device_limit(device, type, value);

@@ -367,16 +367,11 @@ static enum am_poll remote_poll(struct am_task *task)
     return ct->remote->outcome.has_run ? AM_POLL_READY : AM_POLL_WAIT;
 }
 
-static void remote_describe(const struct am_task *task, char *text, size_t size)
-{
-    snprintf(text, size, "a copy from or to another machine ends");
-}
-
 static const struct am_task_ops remote_ops = {
     .poll = remote_poll,
     .run = copy_run,
     .completes_by_itself = true, /* the fabric process ends every request in time */
-    .describe = remote_describe,
+    .awaits = "a copy from or to another machine ends",
     .free = copy_free,
 };
 

@@ -259,11 +259,6 @@ static unsigned branch_sources(struct am_task *task, struct am_source *list,
     return child != NULL ? am_model_sources(child, list, ret_is_only) : 0;
 }
 
-static void branch_describe(const struct am_task *task, char *text, size_t size)
-{
-    snprintf(text, size, "the model of a condition ends");
-}
-
 static const struct am_task_ops branch_ops = {
     .poll = branch_poll,
     .run = branch_run,
@@ -272,7 +267,7 @@ static const struct am_task_ops branch_ops = {
     .cancel = branch_cancel,
     .free = branch_free,
     .sources = branch_sources,
-    .describe = branch_describe,
+    .awaits = "the model of a condition ends",
 };
 
 /* The handles of the children are stored in the array. */

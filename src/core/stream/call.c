@@ -280,8 +280,10 @@ static bool is_stale_locked(struct call *call) AM_REQUIRES(calls.lock)
     return false;
 }
 
-static enum am_poll call_poll(struct call *call, struct call_list *list)
+static enum am_poll call_poll(struct am_task *task)
 {
+    struct call *call = (struct call *)task;
+    struct call_list *list = call->thread != 0 ? &calls.callbacks : &calls.functions;
     enum am_poll poll = AM_POLL_WAIT;
     bool was_started;
 
@@ -306,23 +308,11 @@ static enum am_poll call_poll(struct call *call, struct call_list *list)
     return poll;
 }
 
-static enum am_poll callback_poll(struct am_task *task)
-{
-    return call_poll((struct call *)task, &calls.callbacks);
-}
-
-static void callback_describe(const struct am_task *task, char *text, size_t size)
-{
-    snprintf(text, size,
-             "the thread that subscribed runs the callback in "
-             "aclrtProcessReport");
-}
-
 static const struct am_task_ops callback_ops = {
-    .poll = callback_poll,
+    .poll = call_poll,
     .withdraw = call_withdraw,
     .free = call_free,
-    .describe = callback_describe,
+    .awaits = "the thread that subscribed runs the callback in aclrtProcessReport",
     .rearm = call_rearm,
 };
 
@@ -538,14 +528,9 @@ static void *host_main(void *arg)
     return NULL;
 }
 
-static enum am_poll hostfunc_poll(struct am_task *task)
-{
-    return call_poll((struct call *)task, &calls.functions);
-}
-
 /* A function that is due gets a thread in the end. */
 static const struct am_task_ops hostfunc_ops = {
-    .poll = hostfunc_poll,
+    .poll = call_poll,
     .withdraw = call_withdraw,
     .free = call_free,
     .completes_by_itself = true,

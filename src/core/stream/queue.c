@@ -28,6 +28,20 @@ void *am_task_make(const struct am_task_ops *ops, size_t size)
     return task;
 }
 
+void am_task_describe(const struct am_task *task, char *text, size_t size)
+{
+    const struct am_task_ops *ops = task->ops;
+
+    if (task->number != 0)
+        snprintf(text, size, "the device has done its work");
+    else if (ops->describe != NULL)
+        ops->describe(task, text, size);
+    else
+        snprintf(text, size, "%s",
+                 ops->awaits != NULL ? ops->awaits
+                                     : "the function that it calls returns");
+}
+
 /* ---- waitlists ---- */
 
 void am_waitlist_init(struct am_waitlist *list)
@@ -97,13 +111,7 @@ static void figure_write(struct am_queue *queue)
 
     figure->n_queued = (uint32_t)(queue->n_queued - queue->n_done);
     snprintf(figure->function, sizeof figure->function, "%s", task->function);
-    if (task->number != 0)
-        snprintf(figure->until, sizeof figure->until, "the device has done its work");
-    else if (task->ops->describe != NULL)
-        task->ops->describe(task, figure->until, sizeof figure->until);
-    else
-        snprintf(figure->until, sizeof figure->until,
-                 "the function that it calls returns");
+    am_task_describe(task, figure->until, sizeof figure->until);
     atomic_store_explicit(&figure->is_waiting, 1, memory_order_release);
 }
 

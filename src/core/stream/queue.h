@@ -104,9 +104,10 @@ struct am_task_ops {
     unsigned (*sources)(struct am_task *task, struct am_source *list, bool *ret_is_only);
     bool completes_by_itself;
     /*
-     * With the queue's lock, while the task waits: the awaited condition, as in "event 7 is
-     * recorded".  NULL: a function of the program returns.
+     * The awaited condition, as in "event 7 is recorded"; describe is called with the queue's
+     * lock while the task waits, and may be NULL.  Both NULL: a function of the program returns.
      */
+    const char *awaits;
     void (*describe)(const struct am_task *task, char *text, size_t size);
     aclError
         timeout; /* the code when its deadline passes; 0: poll() says it is ready then */
@@ -188,6 +189,9 @@ static inline void am_task_init(struct am_task *task, const struct am_task_ops *
  * there is no memory, which has been reported; the caller returns ACL_ERROR_BAD_ALLOC.
  */
 void *am_task_make(const struct am_task_ops *ops, size_t size);
+
+/* What the first task of a queue waits for; with the queue's lock. */
+void am_task_describe(const struct am_task *task, char *text, size_t size);
 
 /* NULL, or is called without a lock after each task that was not launched. */
 typedef void (*am_task_hook)(const struct am_queue *queue, const struct am_task *task,

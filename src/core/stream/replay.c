@@ -354,10 +354,8 @@ static void lane_describe(const struct am_model_lane *lane, char *text, size_t s
 {
     struct am_task *inner = lane->runs_in->inner;
 
-    if (inner != NULL && inner->ops->describe != NULL)
-        inner->ops->describe(inner, text, size);
-    else if (inner != NULL)
-        snprintf(text, size, "a function that model %u calls returns", lane->model->id);
+    if (inner != NULL)
+        am_task_describe(inner, text, size);
     else
         snprintf(text, size, "model %u has executed its other streams", lane->model->id);
 }

@@ -236,18 +236,13 @@ static aclError stream_get_default(struct am_stream **ret_stream)
     return rc;
 }
 
-struct am_stream *am_stream_find(void *handle)
-{
-    return am_named_get(AM_KIND_STREAM, handle);
-}
-
 AM_HOT aclError am_stream_get(void *handle, struct am_stream **ret_stream)
 {
     struct am_stream *stream;
 
     if (handle == NULL)
         return stream_get_default(ret_stream);
-    stream = am_stream_find(handle);
+    stream = am_named_get(AM_KIND_STREAM, handle);
     AM_REQUIRE(stream != NULL, ACL_ERROR_RT_INVALID_HANDLE, "stream %p %s", handle,
                am_handle_why(AM_KIND_STREAM, handle));
     *ret_stream = stream;

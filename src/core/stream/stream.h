@@ -53,8 +53,6 @@ aclError am_stream_destroy(struct am_stream *stream, bool is_forced);
  * reference.
  */
 aclError am_stream_get(void *handle, struct am_stream **ret_stream);
-/* The same; NULL if the handle is not valid, which is not reported. */
-struct am_stream *am_stream_find(void *handle);
 void am_stream_put(struct am_stream *stream);
 
 /* The default stream of the current context. */

@@ -306,7 +306,7 @@ static struct am_queue *describe_locked(struct am_queue *queue, char *text, size
     AM_REQUIRES(walk.lock)
 {
     struct am_source list[AM_SOURCES_MAX];
-    char what[AM_STALL_TEXT / 2] = "the function that it calls returns";
+    char what[AM_STALL_TEXT / 2];
     struct am_queue *next = NULL;
     struct am_task *task;
     bool is_only;
@@ -317,8 +317,7 @@ static struct am_queue *describe_locked(struct am_queue *queue, char *text, size
     if (task != NULL && sources_get(task, list, &is_only) == 1 && is_only)
         next = list[0].queue;
     if (task != NULL && (next == NULL || next->walk == walk.number)) {
-        if (task->ops->describe != NULL)
-            task->ops->describe(task, what, sizeof what);
+        am_task_describe(task, what, sizeof what);
         snprintf(text, size, "%s made stream %d wait until %s, and %s", task->function,
                  queue->id, what,
                  next != NULL ? "that comes only after this wait"
