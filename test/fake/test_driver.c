@@ -351,6 +351,7 @@ static void wait_until_open(void *arg)
 static void a_record_wakes_a_stream_of_another_device(void **state)
 {
     atomic_bool is_open = false;
+    atomic_bool was_open = true;
     CUstream recorder, waiter, other;
     CUevent event;
 
@@ -362,7 +363,7 @@ static void a_record_wakes_a_stream_of_another_device(void **state)
     assert_cu_ok(cuStreamCreateWithPriority(&waiter, CU_STREAM_NON_BLOCKING, 0));
     assert_cu_ok(cuStreamCreateWithPriority(&other, CU_STREAM_NON_BLOCKING, 0));
     assert_cu_ok(cuStreamWaitEvent(waiter, event, 0));
-    assert_cu_ok(cuLaunchHostFunc(other, wait_until_open, &(atomic_bool){true}));
+    assert_cu_ok(cuLaunchHostFunc(other, wait_until_open, &was_open));
     assert_cu_ok(cuStreamSynchronize(other));
     atomic_store(&is_open, true);
     assert_cu_ok(cuStreamSynchronize(waiter));
