@@ -11,8 +11,9 @@
  * A branch of a conditional task may run or not.  A replay checks all branches of a conditional
  * task, one after the other, as if they ran: the memory that a branch names must be there, and
  * its work is ordered like the task.  Functions and values of a branch are not noted; the
- * order behind them and behind notifies of a branch is unknown.  Nothing is noted of models
- * that are built without a capture, and the order behind their notifies is unknown, too.
+ * order behind them and behind notifies of a branch is unknown.  Of models that are built
+ * without a capture only the calls that build them are checked.  The order behind their
+ * notifies is unknown, too.
  */
 #include <inttypes.h>
 
@@ -291,9 +292,9 @@ bool am_capture_before(struct am_call *call)
 
     if (call->id == AM_API_aclrtLaunchHostFunc)
         call->is_declared = am_access_add(call);
-    if (call->model->is_silent ||
-        (call->model->is_branch && capture->type == CAPTURE_FUNCTION &&
-         !call->is_declared))
+    if (call->model->is_silent)
+        return capture->type == CAPTURE_ACCESS;
+    if (call->model->is_branch && capture->type == CAPTURE_FUNCTION && !call->is_declared)
         return false;
     if (call->id == AM_API_aclrtLaunchHostFunc) {
         struct am_args_aclrtLaunchHostFunc *a =
@@ -438,6 +439,17 @@ static void task_note(struct am_call *call)
         access_note(call);
 }
 
+/* When a built model runs is not known: what it writes counts as written from now on. */
+static void writes_note(const struct am_work *work)
+{
+    for (size_t i = 0; am_kind_is_on(AM_KIND_uninit_read) && i < work->n_pieces; i++) {
+        const struct am_piece *p = &work->pieces[i];
+
+        if (p->is_write)
+            am_bytes_write(p->bytes, p->at, p->size);
+    }
+}
+
 void am_capture_after(struct am_call *call)
 {
     enum capture_type type = captures[call->id].type;
@@ -451,8 +463,11 @@ void am_capture_after(struct am_call *call)
         task_note(call);
     if (type == CAPTURE_FUNCTION && call->rc != ACL_SUCCESS)
         am_captured_function_free(called_of(call));
-    if (call->work != NULL)
-        am_work_drop(call->work);
+    if (call->work == NULL)
+        return;
+    if (call->rc == ACL_SUCCESS && call->model->is_silent)
+        writes_note(call->work);
+    am_work_drop(call->work);
 }
 
 /* ---- begin and end ---- */

@@ -199,13 +199,17 @@ static void notify_of_a_built_model(bool is_fixed)
     MUST(aclrtCreateStreamWithConfig(&bound, 0, ACL_STREAM_PERSISTENT));
     MUST(aclmdlRIBuildBegin(&model, 0));
     MUST(aclmdlRIBindStream(model, bound, ACL_MODEL_STREAM_FLAG_HEAD));
+    block_set(bound);
     MUST(aclrtRecordNotify(t.notify, bound));
     MUST(aclmdlRIEndTask(model, bound));
     MUST(aclmdlRIBuildEnd(model, NULL));
-    block_set(t.inside);
+    MUST(aclrtMemcpyAsync(t.block, SIZE / 2, t.target, SIZE / 2,
+                          ACL_MEMCPY_HOST_TO_DEVICE, t.inside));
     MUST(aclmdlRIExecuteAsync(model, t.inside));
     MUST(aclrtWaitAndResetNotify(t.notify, t.outside, 0));
     block_read(t.outside);
+    MUST(aclrtSynchronizeStream(t.outside));
+    block_read(t.outside); /* all of it was written */
     MUST(aclrtSynchronizeStream(t.outside));
     MUST(aclmdlRIUnbindStream(model, bound));
     end(model);
