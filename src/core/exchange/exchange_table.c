@@ -39,7 +39,9 @@ AM_TREE(export_tree, export, node, handle.number)
 
 static struct {
     struct am_lock lock;
-    struct export_tree tree; /* lock, as the next one */
+    struct export_tree tree; /* lock, as the next ones */
+    bool has_name;           /* the server of this process has this name */
+    uint32_t name;
     LIST_HEAD(, trusted) trusted;
 } exports = {.lock = AM_LOCK_INIT(AM_RANK_SHARE, "exports")};
 
@@ -219,6 +221,8 @@ aclError am_export_table_add(uint32_t name, const struct am_export *what,
     am_lock(&exports.lock);
     rc = handle_draw_locked(name, what->kind != AM_SHARE_MEMORY, &export->handle);
     if (rc == 0) {
+        exports.has_name = true;
+        exports.name = name;
         *ret_share = export->handle;
         RB_INSERT(export_tree, &exports.tree, export);
     }
@@ -264,6 +268,7 @@ void am_export_table_clear(void)
     am_lock(&exports.lock);
     while ((export = RB_ROOT(&exports.tree)) != NULL)
         export_destroy_locked(export);
+    exports.has_name = false;
     am_unlock(&exports.lock);
 }
 
@@ -302,14 +307,13 @@ struct am_named *am_export_get(enum am_share_kind kind,
 int am_export_table_take(enum am_share_kind kind, const struct am_share_handle *share,
                          struct am_import_reply *ret_reply)
 {
-    const struct export *any;
+    bool is_own_name;
     struct export *export;
-    int rc = -ENOENT;
+    int rc;
 
     am_lock(&exports.lock);
-    any = RB_ROOT(&exports.tree); /* the numbers of this process begin with one name */
-    if (any != NULL && (any->handle.number ^ share->number) >> RANDOM_BITS == 0)
-        rc = -EACCES;
+    is_own_name = exports.has_name && share->number >> RANDOM_BITS == exports.name;
+    rc = is_own_name ? -EACCES : -ENOENT;
     export = export_show_locked(kind, share);
     if (export != NULL) {
         int fd;
