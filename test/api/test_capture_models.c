@@ -605,6 +605,35 @@ static void a_model_lists_its_streams_and_tasks(void **state)
     device_free(memory);
 }
 
+/* The program may destroy an event after the capture, and look into the model later. */
+static void a_task_names_its_event_after_the_end_of_the_event(void **state)
+{
+    aclrtEvent edge = make_flagged(ACL_EVENT_SYNC),
+               external = make_flagged(ACL_EVENT_EXTERNAL);
+    aclrtStream stream = make_stream(), own = NULL;
+    aclmdlRITask tasks[2];
+    aclmdlRITaskParams params;
+    uint32_t n = 1;
+    aclmdlRI model;
+
+    begin_capture(stream, GLOBAL);
+    assert_acl_ok(aclrtRecordEvent(edge, stream));
+    assert_acl_ok(aclrtRecordEventWithFlag(external, stream, ACL_EVENT_RECORD_EXTERNAL));
+    model = end_capture(stream);
+    end_event(edge);
+    end_event(external);
+    assert_acl_ok(aclmdlRIGetStreams(model, &own, &n));
+    n = 2;
+    assert_acl_ok(aclmdlRIGetTasksByStream(own, tasks, &n));
+    assert_int_equal(n, 2);
+    assert_acl_ok(aclmdlRITaskGetParams(tasks[0], &params));
+    assert_ptr_equal(params.of.eventRecord.event, edge);
+    assert_acl_ok(aclmdlRITaskGetParams(tasks[1], &params));
+    assert_ptr_equal(params.of.eventRecord.event, external);
+    end_model(model);
+    end_stream(stream);
+}
+
 static void a_disabled_task_is_skipped_after_the_update(void **state)
 {
     aclrtStream stream = make_stream(), own = NULL;
@@ -705,6 +734,7 @@ int main(void)
         claim_both(the_value_of_a_condition_is_no_block_of_the_program),
         claim_both(destroying_a_model_calls_back),
         claim_both(a_model_lists_its_streams_and_tasks),
+        claim_both(a_task_names_its_event_after_the_end_of_the_event),
         claim_both(a_disabled_task_is_skipped_after_the_update),
         claim(a_model_is_printed),
     };

@@ -87,7 +87,7 @@ static aclError event_list_locked(struct am_event *event,
     event->id = list->next_id++;
     LIST_INSERT_HEAD(&list->of[event->device].list, event, all);
     list->of[event->device].n++;
-    *ret_handle = am_named_publish(&event->named);
+    *ret_handle = event->handle = am_named_publish(&event->named);
     return ACL_SUCCESS;
 }
 

@@ -68,6 +68,7 @@ TAILQ_HEAD(am_event_tasks, am_event_task);
 struct am_event {
     struct am_named named;
     struct am_event_list *list; /* am_events or am_notifies */
+    void *handle;               /* also of one that was destroyed: for params */
     uint32_t id;
     int32_t device;
     int32_t made_on;         /* by the driver's id; maybe in another process */

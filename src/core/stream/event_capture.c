@@ -33,7 +33,7 @@ static void params_set(const struct am_task *task, aclmdlRITaskParams *params,
     const struct am_event *event = ((const struct am_event_task *)task)->event;
     unsigned can = event->can;
 
-    params->of.eventRecord.event = event->named.handle;
+    params->of.eventRecord.event = event->handle;
     params->of.eventRecord.eventFlag = (can & AM_EVENT_SYNC ? ACL_EVENT_SYNC : 0) |
                                        (can & AM_EVENT_TIME ? ACL_EVENT_TIME_LINE : 0) |
                                        (can & AM_EVENT_EXTERNAL ? ACL_EVENT_EXTERNAL : 0);
