@@ -183,6 +183,53 @@ static void what_will_not_come_is_given_up_after_some_seconds(void **state)
     drop_tasks(1);
 }
 
+/* A wait whose end was on its way when it was checked first: no queued task could end it. */
+struct late {
+    unsigned n_checks;
+    bool is_done;
+};
+
+static bool late_is_done(void *what)
+{
+    return ((struct late *)what)->is_done;
+}
+
+static bool late_can_end(void *what, const struct am_stall *stall)
+{
+    struct late *late = what;
+
+    late->is_done = late->n_checks++ > 0;
+    return late->is_done;
+}
+
+static bool late_stalled(void *what)
+{
+    return true;
+}
+
+static void one_check_gives_up_nothing(void **state)
+{
+    struct am_stall stall = stall_now();
+    struct late late = {0};
+    struct am_wait wait = {.sched = &t.sched,
+                           .changed = &t.queue[0].changed,
+                           .what = &late,
+                           .is_done = late_is_done,
+                           .can_end = late_can_end,
+                           .stalled = late_stalled,
+                           .stall = &stall};
+
+    /* As after another wait that was given up. */
+    for (clock_tick = SECOND / 5; am_timeout_check(&stall.timeout, clock_now(), SECOND);)
+        continue;
+    clock_tick = SECOND / 1000;
+    am_lock(&t.queue[0].lock);
+    assert_int_equal(am_wait_locked(&t.queue[0].lock, &wait, AM_FOREVER), 0);
+    am_unlock(&t.queue[0].lock);
+    clock_tick = 0;
+    assert_int_equal(late.n_checks, 2);
+}
+
 static void an_empty_queue_is_quiet_at_once(void **state)
 {
     struct am_stall stall = stall_now();
@@ -500,6 +547,7 @@ int main(void)
         stepped(a_wait_for_what_is_queued_does_not_warn),
         stepped(queues_in_a_cycle_warn),
         stepped(what_will_not_come_is_given_up_after_some_seconds),
+        stepped(one_check_gives_up_nothing),
         stepped(an_empty_queue_is_quiet_at_once),
         stepped(standing_still_is_not_waiting),
         stepped(nothing_is_given_up_while_a_function_of_the_program_runs),

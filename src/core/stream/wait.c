@@ -8,7 +8,8 @@
 #include "core/stream/call.h"
 #include "core/stream/cond.h"
 
-#define STALL_INTERVAL (AM_SECOND / 5) /* between two checks for a stall */
+#define STALL_INTERVAL (AM_SECOND / 5)  /* between two checks for a stall */
+#define RECHECK_INTERVAL AM_MILLISECOND /* the same while tasks end */
 #define STEP_INTERVAL \
     AM_MILLISECOND /* between two attempts of a thread that does steps */
 /* Between two polls, the first and the longest. */
@@ -27,6 +28,9 @@ struct state {
     uint64_t poll_interval;
     uint64_t next_check; /* for a stall; AM_FOREVER: no more */
     struct am_stall *stall;
+    /* If another wait has used up the stall's time: */
+    uint64_t sure_at;     /* from then on one check is enough */
+    uint64_t n_completed; /* tasks, at the last check */
 };
 
 /* Whether the wait is given up.  Releases the lock. */
@@ -41,7 +45,14 @@ static bool stall_check_locked(struct am_lock *lock, const struct am_wait *wait,
     am_unlock(lock);
     if (wait->can_end(wait->what, stall)) {
         am_stall_start(stall, wait->sched);
-    } else if (!am_timeout_check(&stall->timeout, now, 2 * STALL_INTERVAL)) {
+    } else if (am_timeout_check(&stall->timeout, now, 2 * STALL_INTERVAL)) {
+        /* The time is not over. */
+    } else if (now < state->sure_at &&
+               am_sched_is_active(wait->sched, state->n_completed)) {
+        /* A task that is just ending has no effect yet, and is not queued any more. */
+        state->n_completed = am_counter_sum(&wait->sched->n_completed);
+        state->next_check = now + RECHECK_INTERVAL;
+    } else {
         is_over = wait->stalled(wait->what);
         state->next_check = AM_FOREVER;
     }
@@ -118,8 +129,10 @@ static int wait_locked(struct am_lock *lock, const struct am_wait *wait,
 int am_wait_locked(struct am_lock *lock, const struct am_wait *wait, uint64_t timeout_ns)
 {
     struct am_stall own;
-    struct state state = {
-        .poll_interval = POLL_FIRST, .next_check = AM_FOREVER, .stall = wait->stall};
+    struct state state = {.poll_interval = POLL_FIRST,
+                          .next_check = AM_FOREVER,
+                          .stall = wait->stall,
+                          .n_completed = UINT64_MAX};
     uint64_t now;
     int rc;
 
@@ -134,6 +147,7 @@ int am_wait_locked(struct am_lock *lock, const struct am_wait *wait, uint64_t ti
             am_stall_start(&own, wait->sched);
             state.next_check += STALL_INTERVAL;
         }
+        state.sure_at = now + STALL_INTERVAL;
     }
     wait->sched->activity++;
     wait->sched->n_waiting++;
