@@ -292,7 +292,7 @@ bool am_capture_before(struct am_call *call)
 
     if (call->id == AM_API_aclrtLaunchHostFunc)
         call->is_declared = am_access_add(call);
-    if (call->model->is_silent)
+    if (call->model->is_silent && capture->type != CAPTURE_VALUE)
         return capture->type == CAPTURE_ACCESS;
     if (call->model->is_branch && capture->type == CAPTURE_FUNCTION && !call->is_declared)
         return false;
@@ -463,6 +463,8 @@ void am_capture_after(struct am_call *call)
         task_note(call);
     if (type == CAPTURE_FUNCTION && call->rc != ACL_SUCCESS)
         am_captured_function_free(called_of(call));
+    if (call->is_free && call->rc != ACL_SUCCESS)
+        am_after_freed(call); /* the free of a pool's block, which a capture refuses */
     if (call->work == NULL)
         return;
     if (call->rc == ACL_SUCCESS && call->model->is_silent)

@@ -216,6 +216,57 @@ static void notify_of_a_built_model(bool is_fixed)
     MUST(aclrtDestroyStream(bound));
 }
 
+/* The host reads the value after an execution; other bytes of the block were written before. */
+static void value_of_a_built_model(bool is_fixed)
+{
+    aclrtStream bound;
+    aclmdlRI model;
+
+    begin();
+    MUST(aclrtCreateStreamWithConfig(&bound, 0, ACL_STREAM_PERSISTENT));
+    MUST(aclmdlRIBuildBegin(&model, 0));
+    MUST(aclmdlRIBindStream(model, bound, ACL_MODEL_STREAM_FLAG_HEAD));
+    MUST(aclrtValueWrite(t.block, 1, 0, bound));
+    MUST(aclmdlRIEndTask(model, bound));
+    MUST(aclmdlRIBuildEnd(model, NULL));
+    MUST(aclrtMemset((char *)t.block + 8, SIZE - 8, 1, SIZE - 8));
+    MUST(aclmdlRIExecuteAsync(model, t.inside));
+    MUST(aclrtSynchronizeStream(t.inside));
+    block_read(t.inside);
+    MUST(aclrtSynchronizeStream(t.inside));
+    MUST(aclmdlRIUnbindStream(model, bound));
+    end(model);
+    MUST(aclrtDestroyStream(bound));
+}
+
+/* The library refuses the free on a bound stream, so the block lives, and is freed behind. */
+static void refused_free_of_a_built_model(bool is_fixed)
+{
+    aclrtMemPoolProps props = {.location = {.type = ACL_MEM_LOCATION_TYPE_DEVICE},
+                               .maxSize = 64 * SIZE};
+    aclrtMemPool pool;
+    aclrtStream bound;
+    aclmdlRI model;
+    void *block;
+
+    begin();
+    MUST(aclrtMemPoolCreate(&pool, &props));
+    MUST(aclrtMemPoolMallocAsync(&block, SIZE, pool, t.outside));
+    MUST(aclrtSynchronizeStream(t.outside));
+    MUST(aclrtCreateStreamWithConfig(&bound, 0, ACL_STREAM_PERSISTENT));
+    MUST(aclmdlRIBuildBegin(&model, 0));
+    MUST(aclmdlRIBindStream(model, bound, ACL_MODEL_STREAM_FLAG_HEAD));
+    (void)aclrtMemPoolFreeAsync(block, bound);
+    MUST(aclmdlRIEndTask(model, bound));
+    MUST(aclmdlRIBuildEnd(model, NULL));
+    MUST(aclrtMemPoolFreeAsync(block, t.outside));
+    MUST(aclrtSynchronizeStream(t.outside));
+    MUST(aclrtMemPoolDestroy(pool));
+    MUST(aclmdlRIUnbindStream(model, bound));
+    end(model);
+    MUST(aclrtDestroyStream(bound));
+}
+
 const struct bug legal_models[] = {
     LEGAL("notify_that_a_model_records", notify_that_a_model_records),
     LEGAL("notify_that_a_model_waits_for", notify_that_a_model_waits_for),
@@ -224,5 +275,7 @@ const struct bug legal_models[] = {
     LEGAL("event_that_a_model_records", event_that_a_model_records),
     LEGAL("notify_of_a_branch", notify_of_a_branch),
     LEGAL("notify_of_a_built_model", notify_of_a_built_model),
+    LEGAL("value_of_a_built_model", value_of_a_built_model),
+    LEGAL("refused_free_of_a_built_model", refused_free_of_a_built_model),
     {.name = NULL},
 };
