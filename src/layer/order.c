@@ -559,8 +559,10 @@ void am_work_queue(struct am_work *work)
     } else if (!work_enqueue(work)) {
         am_work_drop(work);
         am_value_wait_put(work->value);
-        if (work->record != NULL && work->type == AM_WORK_RECORD)
+        if (work->record != NULL && work->type == AM_WORK_RECORD) {
+            work->record->n_pending--;
             am_record_complete(work->record, true);
+        }
     }
     if (work->type == AM_WORK_RECORD || work->type == AM_WORK_WAIT)
         all_progress();

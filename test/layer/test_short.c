@@ -18,6 +18,8 @@
 #include "support/support.h"
 
 #define TURNS_MAX 2000
+#define TRIES 8 /* more than two calls allocate */
+#define LIMIT_S 120
 #define SIZE 4096
 #define MUST(call_) must((call_), __LINE__)
 
@@ -120,6 +122,60 @@ static void stream_use(void)
         MUST(aclrtDestroyStream(s[i]));
 }
 
+/*
+ * The layer may lose the record of the event and, behind it, the record of a notify: then
+ * waits that are over are pending in the model when the host queries them.
+ */
+static void waits_query(uint64_t nth, uint64_t nth_behind)
+{
+    aclrtEventWaitStatus status = ACL_EVENT_WAIT_STATUS_NOT_READY;
+    aclrtNotify first, second, gate;
+    aclrtStream s[4];
+    aclrtEvent event;
+
+    for (int i = 0; i < 4; i++)
+        MUST(aclrtCreateStream(&s[i]));
+    MUST(aclrtCreateEvent(&event));
+    MUST(aclrtCreateNotify(&first, 0));
+    MUST(aclrtCreateNotify(&second, 0));
+    MUST(aclrtCreateNotify(&gate, 0));
+    MUST(aclrtWaitAndResetNotify(first, s[0], 0));
+    am_fault_arm_metadata(nth);
+    MUST(aclrtRecordEvent(event, s[0]));
+    am_fault_arm_metadata(0);
+    MUST(aclrtWaitAndResetNotify(second, s[1], 0));
+    MUST(aclrtStreamWaitEvent(s[1], event));
+    for (int i = 0; i < 3; i++)
+        MUST(aclrtStreamWaitEvent(s[2], event));
+    MUST(aclrtWaitAndResetNotify(gate, s[3], 0));
+    am_fault_arm_metadata(nth_behind);
+    MUST(aclrtRecordNotify(second, s[3]));
+    MUST(aclrtRecordNotify(first, s[3]));
+    am_fault_arm_metadata(0);
+    MUST(aclrtRecordNotify(gate, NULL));
+    while (status != ACL_EVENT_WAIT_STATUS_COMPLETE)
+        MUST(aclrtQueryEventWaitStatus(event, &status));
+    MUST(aclrtSynchronizeDevice());
+    for (int i = 0; i < 4; i++)
+        MUST(aclrtDestroyStream(s[i]));
+    MUST(aclrtDestroyEvent(event));
+    MUST(aclrtDestroyNotify(first));
+    MUST(aclrtDestroyNotify(second));
+    MUST(aclrtDestroyNotify(gate));
+}
+
+static void query_run(uint64_t nth, uint64_t nth_behind)
+{
+    setenv("ACLMEM_LAYERS", "check", 1);
+    alarm(LIMIT_S);
+    MUST(aclInit(NULL));
+    MUST(aclrtSetDevice(0));
+    waits_query(nth, nth_behind);
+    MUST(aclrtResetDevice(0));
+    MUST(aclFinalize());
+    exit(0);
+}
+
 static void child_run(uint64_t nth, const char *folder)
 {
     void *left;
@@ -187,9 +243,30 @@ static void every_allocation_may_fail(void **state)
     assert_true(n > 100 && n < TURNS_MAX);
 }
 
+static void a_query_ends_if_records_were_lost(void **state)
+{
+    int status;
+
+    for (uint64_t nth = 0; nth <= TRIES; nth++) {
+        for (uint64_t behind = 0; behind <= TRIES; behind++) {
+            pid_t pid = fork();
+
+            if (pid == 0)
+                query_run(nth, behind);
+            assert_int_equal(waitpid(pid, &status, 0), pid);
+            if (status != 0)
+                fail_msg("allocations %d and %d: status 0x%x", (int)nth, (int)behind,
+                         status);
+        }
+    }
+}
+
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(every_allocation_may_fail)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(every_allocation_may_fail),
+        cmocka_unit_test(a_query_ends_if_records_were_lost),
+    };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
