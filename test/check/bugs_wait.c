@@ -367,6 +367,23 @@ static void in_a_child(bool is_fixed)
     MUST(aclrtSetDevice(0));
 }
 
+/* A copy that waits was refused in a capture: later waits are still watched. */
+static void behind_a_capture(bool is_fixed)
+{
+    aclrtStream stream = stream_open();
+    void *block = block_open(64);
+    aclmdlRI model = NULL;
+    char own[64] = "";
+
+    MUST(aclmdlRICaptureBegin(stream, ACL_MODEL_RI_CAPTURE_MODE_RELAXED));
+    (void)aclrtMemcpyAsync(block, sizeof own, own, sizeof own, ACL_MEMCPY_HOST_TO_DEVICE,
+                           stream);
+    (void)aclmdlRICaptureEnd(stream, &model);
+    event_that_nobody_records(is_fixed);
+    MUST(aclrtFree(block));
+    MUST(aclrtDestroyStream(stream));
+}
+
 const struct bug wait_bugs[] = {
     BUG("wait-never/event", event_that_nobody_records, "wait-never",
         "and nothing that is queued records event", "wait_for",
@@ -394,6 +411,9 @@ const struct bug wait_bugs[] = {
     BUG("wait-never/device", whole_device, "wait-never",
         "and nothing that is queued records event", "wait_in_a_call",
         .options = "--stall-timeout 0"),
+    BUG("wait-never/behind-capture", behind_a_capture, "wait-never",
+        "and nothing that is queued records event", "wait_for",
+        .options = "--check all,no-capture-lost --stall-timeout 0"),
     BUG("wait-never/child", in_a_child, "wait-never",
         "and nothing that is queued records event", "wait_for",
         .options = "--stall-timeout 0"),

@@ -4,6 +4,7 @@
 #include <sched.h>
 #include <stdatomic.h>
 
+#include "aclmem/access.h"
 #include "aclmem/aclmem.h"
 
 #define SIZE 4096
@@ -756,6 +757,38 @@ static void elapsed_time(bool is_fixed)
     MUST(aclrtDestroyStream(stream));
 }
 
+struct value {
+    aclrtContext context;
+    aclrtStream stream;
+    void *block;
+};
+
+static void value_pass(void *arg)
+{
+    const struct value *value = arg;
+
+    MUST(aclrtSetCurrentContext(value->context));
+    MUST(aclrtValueWrite(value->block, 1, 0, value->stream));
+    MUST(aclrtValueWait(value->block, 1, ACL_VALUE_WAIT_EQ, value->stream));
+}
+
+/* The calls of a function add nothing to the memory that its declaration names. */
+static void value_in_a_declared_function(bool is_fixed)
+{
+    aclrtStream stream = stream_open();
+    struct value value = {.stream = stream_open(), .block = block_open(SIZE)};
+    aclmem_access access = {value.block, 8, ACLMEM_ACCESS_WRITE, 0, NULL, NULL};
+
+    MUST(aclrtGetCurrentContext(&value.context));
+    aclmem_declare_access(&access, 1);
+    MUST(aclrtLaunchHostFunc(stream, value_pass, &value));
+    MUST(aclrtSynchronizeStream(stream));
+    MUST(aclrtSynchronizeStream(value.stream));
+    MUST(aclrtFree(value.block));
+    MUST(aclrtDestroyStream(stream));
+    MUST(aclrtDestroyStream(value.stream));
+}
+
 const struct bug legal_order[] = {
     LEGAL("event_recorded_again", event_recorded_again),
     LEGAL("event_recorded_again_behind_a_function",
@@ -792,5 +825,6 @@ const struct bug legal_order[] = {
     LEGAL("threads_share_the_work", threads_share_the_work),
     LEGAL("stream_destroyed_at_once", stream_destroyed_at_once),
     LEGAL("elapsed_time", elapsed_time),
+    LEGAL("value_in_a_declared_function", value_in_a_declared_function),
     {.name = NULL},
 };
