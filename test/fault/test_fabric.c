@@ -19,7 +19,7 @@ static aclrtMemFabricHandle fabric;
 static aclrtStream stream;
 static char key[4200]; /* the option */
 
-/* As src/backend/remote/handle.c makes the last eight bytes. */
+/* As src/core/ipc/share.c makes the last eight bytes. */
 static void fabric_alter(void)
 {
     uint64_t hash = UINT64_C(0xcbf29ce484222325);
