@@ -4,6 +4,7 @@
 #include "ledger_fixture.h"
 
 #include <fcntl.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -170,6 +171,41 @@ static void the_three_that_hold_most_are_named_in_order(void **state)
     for (int i = 0; i < 5; i++)
         am_ledger_put(others[i]);
     am_ledger_put(mine);
+}
+
+static atomic_bool is_over;
+
+static void *charge_and_uncharge(void *arg)
+{
+    struct am_ledger *ledger = arg;
+
+    while (!is_over) {
+        assert_true(charge(ledger, 1, 8));
+        am_ledger_uncharge(ledger, 1, am_shard(), 8);
+    }
+    return NULL;
+}
+
+static void a_process_whose_memory_changes_is_named_once(void **state)
+{
+    struct am_ledger *a = open_shared();
+    struct am_ledger *b = open_shared();
+    char who[AM_LEDGER_WHO];
+    pthread_t thread;
+    unsigned n_twice = 0;
+
+    assert_true(charge(b, 1, 1));
+    is_over = false;
+    assert_int_equal(pthread_create(&thread, NULL, charge_and_uncharge, b), 0);
+    for (int i = 0; i < 100000; i++) {
+        am_ledger_who(a, 1, who);
+        n_twice += strchr(who, ',') != NULL;
+    }
+    is_over = true;
+    assert_int_equal(pthread_join(thread, NULL), 0);
+    assert_int_equal(n_twice, 0);
+    am_ledger_put(a);
+    am_ledger_put(b);
 }
 
 static void memory_of_an_ended_process_is_free(void **state)
@@ -501,6 +537,7 @@ int main(void)
         claim(a_thread_frees_bytes_that_another_charged),
         claim(the_largest_device_is_counted_to_its_last_chunk),
         claim(the_three_that_hold_most_are_named_in_order),
+        claim(a_process_whose_memory_changes_is_named_once),
         claim(memory_of_an_ended_process_is_free),
         claim(a_slot_is_used_again),
         claim(unlike_devices_are_counted_apart),

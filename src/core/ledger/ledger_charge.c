@@ -310,18 +310,20 @@ struct holder {
     uint64_t size;
 };
 
-/* The process that holds most, except this one and those that come before it in the order. */
+/* The process that holds most, except this one and the n that are named already. */
 static struct holder holder_next(const struct am_ledger *ledger, int32_t device,
-                                 struct holder before)
+                                 const struct holder *named, unsigned n)
 {
     unsigned high = ledger_slots_high(ledger);
     struct holder most = {0};
 
     for (unsigned i = 0; i < high; i++) {
         uint64_t size = ledger_used(ledger, i, device);
-        bool is_later = size < before.size || (size == before.size && i > before.slot);
+        bool is_named = i == ledger->slot;
 
-        if (i != ledger->slot && is_later && size > most.size)
+        for (unsigned k = 0; k < n; k++)
+            is_named |= named[k].slot == i; /* by slot: sizes change meanwhile */
+        if (!is_named && size > most.size)
             most = (struct holder){i, size};
     }
     return most;
@@ -330,17 +332,18 @@ static struct holder holder_next(const struct am_ledger *ledger, int32_t device,
 void am_ledger_who(struct am_ledger *ledger, int32_t device, char *ret_text)
 {
     uint64_t shared = ledger_clamp(&ledger->config, device, ledger->head->shared[device]);
-    struct holder holder = {.size = UINT64_MAX};
+    struct holder named[NAMED_MAX];
     const char *comma = " (";
     size_t used = 0;
 
     ret_text[0] = '\0';
-    for (unsigned i = 0; i < NAMED_MAX; i++) {
+    for (unsigned n = 0; n < NAMED_MAX; n++) {
+        struct holder holder = holder_next(ledger, device, named, n);
         char name[LEDGER_NAME_TEXT];
 
-        holder = holder_next(ledger, device, holder);
         if (holder.size == 0)
             break;
+        named[n] = holder;
         ledger_name(&ledger->slots[holder.slot], name);
         used += (size_t)snprintf(ret_text + used, AM_LEDGER_WHO - used,
                                  "%s%llu by process %s", comma,
