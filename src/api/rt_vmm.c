@@ -115,6 +115,8 @@ aclError am_aclrtMemMapSelectedLink(void *virPtrDst, size_t size, void *virPtrSr
                                     uint32_t linkIdx)
 {
     AM_REQUIRE_A3(AM_PRODUCT_DIES);
+    AM_REQUIRE(linkIdx <= 1, ACL_ERROR_INVALID_PARAM,
+               "linkIdx is %" PRIu32 "; it takes 0 (SIO) or 1 (HCCS)", linkIdx);
     return am_vspace_mirror(virPtrDst, size, virPtrSrc);
 }
 

@@ -181,6 +181,8 @@ static void only_a3_has_it(void **state)
         start("default", option);
         assert_refused(aclrtMemMapSelectedLink(&here, CHUNK, &here, SIO),
                        ACL_ERROR_RT_FEATURE_NOT_SUPPORT, others[i]);
+        assert_refused(aclrtMemMapSelectedLink(&here, CHUNK, &here, 2),
+                       ACL_ERROR_RT_FEATURE_NOT_SUPPORT, others[i]);
         assert_acl_ok(aclFinalize());
     }
     start("default");
