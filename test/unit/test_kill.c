@@ -14,8 +14,8 @@
 #include "support/process.h"
 #include "support/support.h"
 
-#define N_RESETS 200000
-#define MOST_MAPPINGS 2000000
+#define N_RESETS 50000
+#define MOST_MAPPINGS 500000
 
 static atomic_bool is_over;
 
