@@ -55,6 +55,15 @@ static aclmdlRI capture_end(void)
     return model;
 }
 
+/* The model records the notify behind its writes, so the read is behind them. */
+static void read_behind_replay(aclmdlRI model)
+{
+    MUST(aclmdlRIExecuteAsync(model, t.inside));
+    MUST(aclrtWaitAndResetNotify(t.notify, t.outside, 0));
+    block_read(t.outside);
+    MUST(aclrtSynchronizeStream(t.outside));
+}
+
 static void notify_that_a_model_records(bool is_fixed)
 {
     aclmdlRI model;
@@ -64,12 +73,8 @@ static void notify_that_a_model_records(bool is_fixed)
     block_set(t.inside);
     MUST(aclrtRecordNotify(t.notify, t.inside));
     model = capture_end();
-    for (int i = 0; i < ROUNDS; i++) {
-        MUST(aclmdlRIExecuteAsync(model, t.inside));
-        MUST(aclrtWaitAndResetNotify(t.notify, t.outside, 0));
-        block_read(t.outside);
-        MUST(aclrtSynchronizeStream(t.outside));
-    }
+    for (int i = 0; i < ROUNDS; i++)
+        read_behind_replay(model);
     end(model);
 }
 
@@ -182,14 +187,11 @@ static void notify_of_a_branch(bool is_fixed)
     MUST(aclrtRecordNotify(t.notify, t.outside));
     MUST(aclmdlRICaptureEnd(t.outside, &child));
     model = capture_end();
-    MUST(aclmdlRIExecuteAsync(model, t.inside));
-    MUST(aclrtWaitAndResetNotify(t.notify, t.outside, 0));
-    block_read(t.outside);
-    MUST(aclrtSynchronizeStream(t.outside));
+    read_behind_replay(model);
     end(model);
 }
 
-/* A model of aclmdlRIBuildBegin, which is not checked, records behind work that is. */
+/* A model of aclmdlRIBuildBegin records a notify that other work waits for. */
 static void notify_of_a_built_model(bool is_fixed)
 {
     aclrtStream bound;
@@ -205,10 +207,7 @@ static void notify_of_a_built_model(bool is_fixed)
     MUST(aclmdlRIBuildEnd(model, NULL));
     MUST(aclrtMemcpyAsync(t.block, SIZE / 2, t.target, SIZE / 2,
                           ACL_MEMCPY_HOST_TO_DEVICE, t.inside));
-    MUST(aclmdlRIExecuteAsync(model, t.inside));
-    MUST(aclrtWaitAndResetNotify(t.notify, t.outside, 0));
-    block_read(t.outside);
-    MUST(aclrtSynchronizeStream(t.outside));
+    read_behind_replay(model);
     block_read(t.outside); /* all of it was written */
     MUST(aclrtSynchronizeStream(t.outside));
     MUST(aclmdlRIUnbindStream(model, bound));
