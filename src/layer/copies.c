@@ -623,8 +623,8 @@ AM_BEFORE(memcpy_offset, aclrtMemcpyAsyncWithOffset)
 /* ---- pools ---- */
 
 /*
- * The memory may be that of a block which the stream frees behind queued work: then the new
- * block is for later work of the stream only.
+ * The memory may have been a block that is freed behind queued work of the stream: then the
+ * new block is for later work of the stream only.
  */
 AM_AFTER(pool_malloc, aclrtMemPoolMallocAsync)
 {

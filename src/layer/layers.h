@@ -29,7 +29,7 @@ void am_explain_reset(const struct am_watch_left *before);
 /* Whether faults of the program come to our handler. */
 bool am_explain_handles(void);
 /*
- * The layer check, in the handler: makes pages of its own accessible again, so that the
+ * The layer check, in the handler: makes pages that it protected accessible again, so that the
  * program goes on; reports more about a touch of device memory.  False: it did not.
  */
 bool am_touch_let(uintptr_t addr, uintptr_t instruction, bool is_write);

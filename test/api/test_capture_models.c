@@ -605,7 +605,7 @@ static void a_model_lists_its_streams_and_tasks(void **state)
     device_free(memory);
 }
 
-/* The program may destroy an event after the capture, and look into the model later. */
+/* The program may destroy an event after the capture, and read the model later. */
 static void a_task_names_its_event_after_the_end_of_the_event(void **state)
 {
     aclrtEvent edge = make_flagged(ACL_EVENT_SYNC),

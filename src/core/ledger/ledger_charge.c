@@ -322,7 +322,7 @@ static struct holder holder_next(const struct am_ledger *ledger, int32_t device,
         bool is_named = i == ledger->slot;
 
         for (unsigned k = 0; k < n; k++)
-            is_named |= named[k].slot == i; /* by slot: sizes change meanwhile */
+            is_named |= named[k].slot == i; /* sizes may have changed */
         if (!is_named && size > most.size)
             most = (struct holder){i, size};
     }
